@@ -1,0 +1,2 @@
+//! petri-deployer.
+fn main() {}

@@ -1,0 +1,2 @@
+//! petri-operator.
+fn main() {}
