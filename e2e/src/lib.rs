@@ -1,1 +1,2 @@
 //! Petri.
+pub mod workload;
