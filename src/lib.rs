@@ -1,1 +1,3 @@
 //! Petri.
+
+pub mod deployer;

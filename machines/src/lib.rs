@@ -1,1 +1,4 @@
 //! Petri.
+
+pub mod reason;
+pub mod release;
