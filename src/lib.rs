@@ -1,3 +1,4 @@
 //! Petri.
 
+pub mod controller;
 pub mod deployer;

@@ -1,0 +1,13 @@
+//! The runtime around the reconcile: watches fill caches and wake keys, a queue runs one reconcile per key at a
+//! time, and only the leader runs any.
+//!
+//! No event is ever handed to a reconcile: an event wakes a [`Key`], and the reconcile looks for itself.
+
+pub mod cache;
+pub mod caches;
+pub mod key;
+pub mod workload;
+
+pub use caches::{Caches, Guarded};
+pub use key::{Key, Kind, Reconciler, Requeue};
+pub use workload::{Workload, WorkloadKind};

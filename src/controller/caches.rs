@@ -1,0 +1,206 @@
+//! Everything that is watched, in memory, with the look-ups that a reconcile needs.
+use crate::controller::{
+    cache::Cache,
+    key::{Key, Kind},
+    workload::{Workload, WorkloadKind},
+};
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{Namespace, Pod},
+};
+use kube::{Resource, ResourceExt, core::DeserializeGuard};
+use petri_crds::{
+    EnvironmentTemplate, EphemeralEnvironment, SharedComponent, SharedComponentProvider,
+    meta::LABEL_ENVIRONMENT_UID,
+};
+use std::sync::Arc;
+
+/// An own object that may not decode: one bad object must not hide the others.
+pub type Guarded<K> = DeserializeGuard<K>;
+
+/// The watched kinds. A cache may be some events old: what destroys needs a live read.
+///
+/// Jobs and pods are those labelled `petri.run/managed=true`, without their `spec`; of a pod that leaves labels,
+/// annotations, owners and status. Workloads are those in namespaces that can be ours. Secrets are never here.
+pub struct Caches {
+    /// EphemeralEnvironments of the management namespace.
+    pub environments: Cache<Guarded<EphemeralEnvironment>>,
+    /// EnvironmentTemplates of the management namespace.
+    pub templates: Cache<Guarded<EnvironmentTemplate>>,
+    /// SharedComponents of the management namespace.
+    pub shared_components: Cache<Guarded<SharedComponent>>,
+    /// SharedComponentProviders of the management namespace.
+    pub providers: Cache<Guarded<SharedComponentProvider>>,
+    /// Namespaces labelled managed.
+    pub namespaces: Cache<Namespace>,
+    /// Managed Jobs.
+    pub jobs: Cache<Job>,
+    /// Pods of managed Jobs.
+    pub pods: Cache<Pod>,
+    /// Deployments, StatefulSets, DaemonSets.
+    workloads: [Cache<Workload>; 3],
+    namespace: String,
+}
+
+impl Caches {
+    /// Makes empty caches; the four own kinds are those of the management namespace.
+    pub fn new(management_namespace: impl Into<String>) -> Self {
+        Self {
+            environments: Cache::new(uid_and_template),
+            templates: Cache::new(|_| Vec::new()),
+            shared_components: Cache::new(provider_of),
+            providers: Cache::new(|_| Vec::new()),
+            namespaces: Cache::new(owner),
+            jobs: Cache::new(owner),
+            pods: Cache::new(owner),
+            workloads: WorkloadKind::ALL
+                .map(|_| Cache::new(|workload: &Workload| vec![workload.namespace.clone()])),
+            namespace: management_namespace.into(),
+        }
+    }
+
+    /// Tells whether every first list is complete; before, absence means nothing.
+    pub fn synced(&self) -> bool {
+        self.unsynced().is_empty()
+    }
+
+    /// Names the kinds whose first list is not complete.
+    pub fn unsynced(&self) -> Vec<&'static str> {
+        let own = [
+            ("environments", self.environments.is_ready()),
+            ("templates", self.templates.is_ready()),
+            ("sharedcomponents", self.shared_components.is_ready()),
+            ("providers", self.providers.is_ready()),
+            ("namespaces", self.namespaces.is_ready()),
+            ("jobs", self.jobs.is_ready()),
+            ("pods", self.pods.is_ready()),
+        ];
+        let workloads = WorkloadKind::ALL.map(|kind| (kind.plural(), self.workloads_of(kind).is_ready()));
+        own.into_iter().chain(workloads).filter(|(_, ready)| !ready).map(|(name, _)| name).collect()
+    }
+
+    /// Returns an environment by name; `.0` is `Err` when it does not decode.
+    pub fn environment(&self, name: &str) -> Option<Arc<Guarded<EphemeralEnvironment>>> {
+        self.environments.get(&self.namespace, name)
+    }
+
+    /// Returns the environments that decode and name this template.
+    pub fn environments_of_template(&self, template: &str) -> Vec<Arc<Guarded<EphemeralEnvironment>>> {
+        self.environments.group(&by_template(template))
+    }
+
+    /// Returns a template by name; `.0` is `Err` when it does not decode.
+    pub fn template(&self, name: &str) -> Option<Arc<Guarded<EnvironmentTemplate>>> {
+        self.templates.get(&self.namespace, name)
+    }
+
+    /// Returns a SharedComponent by name; `.0` is `Err` when it does not decode.
+    pub fn shared_component(&self, name: &str) -> Option<Arc<Guarded<SharedComponent>>> {
+        self.shared_components.get(&self.namespace, name)
+    }
+
+    /// Returns a SharedComponentProvider by name; `.0` is `Err` when it does not decode.
+    pub fn provider(&self, name: &str) -> Option<Arc<Guarded<SharedComponentProvider>>> {
+        self.providers.get(&self.namespace, name)
+    }
+
+    /// Returns a managed namespace by name.
+    pub fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        self.namespaces.get("", name)
+    }
+
+    /// Returns the managed namespaces labelled with an environment's UID; more than one is a fault.
+    pub fn namespaces_of(&self, environment_uid: &str) -> Vec<Arc<Namespace>> {
+        self.namespaces.group(environment_uid)
+    }
+
+    /// Returns the Jobs labelled with an environment's UID, in all namespaces.
+    pub fn jobs_of(&self, environment_uid: &str) -> Vec<Arc<Job>> {
+        self.jobs.group(environment_uid)
+    }
+
+    /// Returns the Job pods labelled with an environment's UID, in all namespaces.
+    pub fn pods_of(&self, environment_uid: &str) -> Vec<Arc<Pod>> {
+        self.pods.group(environment_uid)
+    }
+
+    /// Returns a workload of a namespace that can be ours.
+    pub fn workload(&self, kind: WorkloadKind, namespace: &str, name: &str) -> Option<Arc<Workload>> {
+        self.workloads_of(kind).get(namespace, name)
+    }
+
+    /// Returns the workloads of a namespace that can be ours.
+    pub fn workloads_in(&self, namespace: &str) -> Vec<Arc<Workload>> {
+        self.workloads.iter().flat_map(|cache| cache.group(namespace)).collect()
+    }
+
+    pub(crate) fn workloads_of(&self, kind: WorkloadKind) -> &Cache<Workload> {
+        let [deployments, stateful_sets, daemon_sets] = &self.workloads;
+        match kind {
+            WorkloadKind::Deployment => deployments,
+            WorkloadKind::StatefulSet => stateful_sets,
+            WorkloadKind::DaemonSet => daemon_sets,
+        }
+    }
+}
+
+/// Who must look when something changed. An owner that is not known yet need not be woken: its own arrival will.
+impl Caches {
+    /// Returns every object that is reconciled.
+    pub fn keys(&self) -> Vec<Key> {
+        let mut keys = named(Kind::Environment, &self.environments.all());
+        keys.extend(named(Kind::Template, &self.templates.all()));
+        keys.extend(named(Kind::SharedComponent, &self.shared_components.all()));
+        keys
+    }
+
+    pub(crate) fn woken_by_template(&self, template: &str) -> Vec<Key> {
+        let mut keys = vec![Key::template(template)];
+        keys.extend(named(Kind::Environment, &self.environments_of_template(template)));
+        keys
+    }
+
+    pub(crate) fn woken_by_provider(&self, provider: &str) -> Vec<Key> {
+        named(Kind::SharedComponent, &self.shared_components.group(provider))
+    }
+
+    pub(crate) fn woken_by_owned<K: Resource>(&self, object: &K) -> Vec<Key> {
+        owner(object).iter().flat_map(|uid| self.woken_by_uid(uid)).collect()
+    }
+
+    pub(crate) fn woken_by_workload(&self, workload: &Workload) -> Vec<Key> {
+        self.namespace(&workload.namespace)
+            .map(|namespace| self.woken_by_owned(&*namespace))
+            .unwrap_or_default()
+    }
+
+    fn woken_by_uid(&self, environment_uid: &str) -> Vec<Key> {
+        named(Kind::Environment, &self.environments.group(&by_uid(environment_uid)))
+    }
+}
+
+fn named<K: Resource>(kind: Kind, objects: &[Arc<K>]) -> Vec<Key> {
+    objects.iter().map(|object| Key { kind, name: object.name_any() }).collect()
+}
+
+fn by_uid(uid: &str) -> String {
+    format!("uid/{uid}")
+}
+
+fn by_template(template: &str) -> String {
+    format!("template/{template}")
+}
+
+fn uid_and_template(environment: &Guarded<EphemeralEnvironment>) -> Vec<String> {
+    let uid = environment.uid().map(|uid| by_uid(&uid));
+    let template = environment.0.as_ref().ok().map(|environment| by_template(&environment.spec.template));
+    uid.into_iter().chain(template).collect()
+}
+
+fn provider_of(shared: &Guarded<SharedComponent>) -> Vec<String> {
+    shared.0.as_ref().ok().map(|shared| shared.spec.provider.clone()).into_iter().collect()
+}
+
+fn owner<K: Resource>(object: &K) -> Vec<String> {
+    object.meta().labels.iter().filter_map(|labels| labels.get(LABEL_ENVIRONMENT_UID).cloned()).collect()
+}

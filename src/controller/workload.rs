@@ -1,0 +1,132 @@
+//! A Deployment, StatefulSet or DaemonSet reduced to what readiness reads.
+use crate::controller::cache::{Cached, Place};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use kube::core::{ApiResource, Object};
+use serde::Deserialize;
+
+/// The three kinds whose availability makes a component ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WorkloadKind {
+    /// apps/v1 Deployment.
+    Deployment,
+    /// apps/v1 StatefulSet.
+    StatefulSet,
+    /// apps/v1 DaemonSet.
+    DaemonSet,
+}
+
+impl WorkloadKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Deployment, Self::StatefulSet, Self::DaemonSet];
+
+    /// Returns the kind as an inventory writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+        }
+    }
+
+    /// Returns the plural in lower case, as the API server's paths write it.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Deployment => "deployments",
+            Self::StatefulSet => "statefulsets",
+            Self::DaemonSet => "daemonsets",
+        }
+    }
+
+    pub(crate) fn resource(self) -> ApiResource {
+        match self {
+            Self::Deployment => ApiResource::erase::<Deployment>(&()),
+            Self::StatefulSet => ApiResource::erase::<StatefulSet>(&()),
+            Self::DaemonSet => ApiResource::erase::<DaemonSet>(&()),
+        }
+    }
+}
+
+/// What is kept of a workload: identity and numbers, no template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its kind.
+    pub kind: WorkloadKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Its resourceVersion.
+    pub resource_version: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `status.observedGeneration`; 0 when its controller has not looked yet.
+    pub observed_generation: i64,
+    /// Pods wanted (`spec.replicas`, 1 when unset; DaemonSet: `status.desiredNumberScheduled`).
+    pub desired: i32,
+    /// Pods that exist (DaemonSet: `status.currentNumberScheduled`).
+    pub replicas: i32,
+    /// Pods of the newest revision.
+    pub updated: i32,
+    /// Pods that are available.
+    pub available: i32,
+    /// It is being deleted.
+    pub deleting: bool,
+}
+
+impl Cached for Workload {
+    fn place(&self) -> Place {
+        Place { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+
+    fn version(&self) -> Option<&str> {
+        Some(&self.resource_version)
+    }
+}
+
+/// The part of a spec that is read; all else is skipped while parsing.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Spec {
+    replicas: Option<i32>,
+}
+
+/// The part of the three statuses that is read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Status {
+    observed_generation: i64,
+    replicas: i32,
+    updated_replicas: i32,
+    available_replicas: i32,
+    desired_number_scheduled: i32,
+    current_number_scheduled: i32,
+    updated_number_scheduled: i32,
+    number_available: i32,
+}
+
+/// A workload as it is parsed.
+pub(crate) type Raw = Object<Spec, Status>;
+
+/// Reduces a parsed workload; `None` when its namespace cannot be one of ours.
+pub(crate) fn reduce(kind: WorkloadKind, raw: Raw, ours: impl Fn(&str) -> bool) -> Option<Workload> {
+    let meta = raw.metadata;
+    let namespace = meta.namespace.filter(|namespace| ours(namespace))?;
+    let status = raw.status.unwrap_or_default();
+    let daemon = kind == WorkloadKind::DaemonSet;
+    let pick = |replicas, scheduled| if daemon { scheduled } else { replicas };
+    Some(Workload {
+        kind,
+        namespace,
+        name: meta.name.unwrap_or_default(),
+        uid: meta.uid.unwrap_or_default(),
+        resource_version: meta.resource_version.unwrap_or_default(),
+        generation: meta.generation.unwrap_or_default(),
+        observed_generation: status.observed_generation,
+        desired: pick(raw.spec.replicas.unwrap_or(1), status.desired_number_scheduled),
+        replicas: pick(status.replicas, status.current_number_scheduled),
+        updated: pick(status.updated_replicas, status.updated_number_scheduled),
+        available: pick(status.available_replicas, status.number_available),
+        deleting: meta.deletion_timestamp.is_some(),
+    })
+}
