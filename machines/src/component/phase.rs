@@ -1,0 +1,160 @@
+//! What is stored of a component.
+
+use crate::{
+    job::{Attempt, JobFailure},
+    kernel::Timestamp,
+    names::{Digest, Uid},
+};
+use serde::{Deserialize, Serialize};
+
+/// Where a component rests, in the order of its life.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all_fields = "camelCase")]
+pub enum Phase {
+    /// Nothing of the wanted payload was started.
+    Pending {
+        /// The end of the pause after a failed attempt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_before: Option<Timestamp>,
+    },
+    /// An attempt is committed; its Job may or may not exist.
+    Submitting {
+        /// The attempt.
+        attempt: Attempt,
+    },
+    /// The attempt's Job was seen.
+    Deploying {
+        /// The attempt.
+        attempt: Attempt,
+    },
+    /// The Job's success is accepted; the workload becomes ready.
+    Settling {
+        /// When the success was accepted.
+        since: Timestamp,
+        /// When the attempt is charged for not being ready.
+        give_up_at: Timestamp,
+    },
+    /// The workload was ready.
+    Ready,
+    /// No further attempt is made for this payload.
+    Failed,
+    /// The component leaves; a Job that still runs has its grace.
+    Draining {
+        /// When what still runs is ended.
+        kill_at: Timestamp,
+    },
+    /// An undeploy attempt is committed.
+    Undeploying {
+        /// The attempt.
+        attempt: Attempt,
+    },
+    /// An undeploy attempt failed.
+    Retreating {
+        /// When the next begins.
+        not_before: Timestamp,
+    },
+    /// Nothing of the component is left, or nothing can be done about it.
+    Gone {
+        /// Whether it was given up after too many failed attempts.
+        forced: bool,
+    },
+}
+
+/// The last outcome that was accepted for the release.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Accepted {
+    /// The serial of its attempt; the inventory of this serial tells what must be ready.
+    pub serial: u64,
+    /// The Job it came from.
+    pub job: Uid,
+    /// What was deployed.
+    pub payload: Digest,
+}
+
+/// The stored form of a component.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// Where it rests.
+    pub phase: Phase,
+    /// Its level when it was last planned; undeploying goes by it when the template is gone.
+    pub level: u32,
+    /// The payload of the attempt under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Digest>,
+    /// The last success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Accepted>,
+    /// Failed deploy attempts for this payload.
+    #[serde(default)]
+    pub deploy_attempts: u8,
+    /// Failed undeploy attempts.
+    #[serde(default)]
+    pub undeploy_attempts: u8,
+    /// Attempts that the cluster disrupted, not charged.
+    #[serde(default)]
+    pub disruptions: u8,
+    /// Why the last attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<JobFailure>,
+    /// Whether any attempt was ever committed: if not, there is nothing to undeploy.
+    #[serde(default)]
+    pub touched: bool,
+}
+
+impl Record {
+    /// Returns a component of which nothing was started.
+    pub fn new(level: u32) -> Self {
+        Self {
+            phase: Phase::Pending { not_before: None },
+            level,
+            payload: None,
+            accepted: None,
+            deploy_attempts: 0,
+            undeploy_attempts: 0,
+            disruptions: 0,
+            failure: None,
+            touched: false,
+        }
+    }
+
+    /// Returns the attempt under way.
+    pub fn attempt(&self) -> Option<&Attempt> {
+        match &self.phase {
+            Phase::Submitting { attempt } | Phase::Deploying { attempt } | Phase::Undeploying { attempt } => {
+                Some(attempt)
+            }
+            Phase::Pending { .. }
+            | Phase::Settling { .. }
+            | Phase::Ready
+            | Phase::Failed
+            | Phase::Draining { .. }
+            | Phase::Retreating { .. }
+            | Phase::Gone { .. } => None,
+        }
+    }
+
+    /// Whether the component holds one of its level's places.
+    pub fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::Submitting { .. } | Phase::Deploying { .. } | Phase::Settling { .. })
+    }
+}
+
+impl Phase {
+    /// Returns the phase's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pending { .. } => "Pending",
+            Self::Submitting { .. } => "Submitting",
+            Self::Deploying { .. } => "Deploying",
+            Self::Settling { .. } => "Settling",
+            Self::Ready => "Ready",
+            Self::Failed => "Failed",
+            Self::Draining { .. } => "Draining",
+            Self::Undeploying { .. } => "Undeploying",
+            Self::Retreating { .. } => "Retreating",
+            Self::Gone { .. } => "Gone",
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The states of a component and their handlers, on statig without its macro (see ARCHITECTURE.md for why).
+
+use super::{Command, Notice, Phase, Record, Signal, World};
+use crate::{
+    job::{self, Attempt, JobFailure, JobView, Op},
+    kernel::{Outbox, Timestamp, WakeReason, limits::bounded},
+    names::Uid,
+    reason::FailureReason,
+};
+use statig::blocking::{
+    IntoStateMachine, IntoStateMachineExt as _,
+    Outcome::{self, Handled, Super, Transition},
+    State, Superstate,
+};
+
+/// Failed attempts after which a component is given up, counted for each operation alone.
+pub const ATTEMPTS_MAX: u8 = 5;
+/// Disrupted attempts that are not charged; a node that drains for ever must not keep a component for ever.
+pub const DISRUPTIONS_MAX: u8 = 20;
+/// Seconds that a running deployer Job is given when its component has to go.
+pub const DRAIN_GRACE_SECS: u64 = 30;
+/// Seconds before a read that failed is repeated when no watch will tell.
+const REREAD_SECS: u64 = 5;
+const BACKOFF_FIRST_SECS: u64 = 10;
+const BACKOFF_MAX_SECS: u64 = 300;
+
+/// Returns the pause after the `failed`-th failed attempt: 10 s, 20 s, 40 s … at most 5 minutes.
+pub fn backoff_secs(failed: u8) -> u64 {
+    let doublings = u32::from(failed.saturating_sub(1).min(8));
+    BACKOFF_FIRST_SECS.saturating_mul(1 << doublings).min(BACKOFF_MAX_SECS)
+}
+
+/// The machine of one component.
+pub struct Component;
+
+/// What a handler may look at and say.
+pub struct Cx<'a> {
+    record: &'a mut Record,
+    world: &'a World,
+    out: &'a mut Outbox<Command, Notice>,
+}
+
+/// The superstate of all phases that may still be asked to leave.
+pub enum Above {
+    /// Staying, so far.
+    Staying,
+}
+
+impl IntoStateMachine for Component {
+    type Event<'e> = Signal<'e>;
+    type Context<'c> = Cx<'c>;
+    type State = Phase;
+    type Superstate<'s> = Above;
+
+    fn initial() -> Phase {
+        Phase::Pending { not_before: None }
+    }
+
+    // `before_transition` has its arguments swapped in statig 0.4.1; this one is right.
+    fn after_transition(&mut self, from: &Phase, to: &Phase, cx: &mut Cx<'_>) {
+        cx.out.moved(Notice::Moved { from: from.name(), to: to.name() });
+    }
+}
+
+impl State<Component> for Phase {
+    fn call_handler(&mut self, _: &mut Component, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Self> {
+        match self {
+            Self::Pending { not_before } => pending(*not_before, signal, cx),
+            Self::Submitting { attempt } => submitting(attempt, signal, cx),
+            Self::Deploying { attempt } => deploying(attempt, signal, cx),
+            Self::Settling { give_up_at, .. } => settling(*give_up_at, signal, cx),
+            Self::Ready | Self::Failed => Super,
+            Self::Draining { kill_at } => draining(*kill_at, signal, cx),
+            Self::Undeploying { attempt } => undeploying(attempt, signal, cx),
+            Self::Retreating { not_before } => retreating(*not_before, signal, cx),
+            Self::Gone { .. } => Handled,
+        }
+    }
+
+    fn superstate(&mut self) -> Option<Above> {
+        match self {
+            Self::Pending { .. }
+            | Self::Submitting { .. }
+            | Self::Deploying { .. }
+            | Self::Settling { .. }
+            | Self::Ready
+            | Self::Failed => Some(Above::Staying),
+            Self::Draining { .. }
+            | Self::Undeploying { .. }
+            | Self::Retreating { .. }
+            | Self::Gone { .. } => None,
+        }
+    }
+}
+
+impl Superstate<Component> for Above {
+    fn call_handler(&mut self, _: &mut Component, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
+        match self {
+            Self::Staying => staying(signal, cx),
+        }
+    }
+}
+
+/// Leaving is handled once for all phases that stay.
+fn staying(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    match signal {
+        Signal::Abandoned => Transition(Phase::Gone { forced: false }),
+        Signal::Leaving { .. } => {
+            let jobs = cx.world.jobs.known();
+            if !cx.record.touched && jobs.is_some_and(Vec::is_empty) {
+                return Transition(Phase::Gone { forced: false });
+            }
+            Transition(Phase::Draining { kill_at: cx.world.now.after(DRAIN_GRACE_SECS) })
+        }
+        Signal::Unreadable(_) => unreadable(cx),
+        Signal::Held => waiting(cx, "its turn", ""),
+        _ => Handled,
+    }
+}
+
+fn unreadable(cx: &mut Cx<'_>) -> Outcome<Phase> {
+    cx.out.wake_at(cx.world.now.after(REREAD_SECS), WakeReason::Unreadable);
+    waiting(cx, "a readable cluster", "")
+}
+
+fn waiting(cx: &mut Cx<'_>, what: &'static str, detail: &str) -> Outcome<Phase> {
+    cx.out.waiting_on(what, bounded(detail));
+    Handled
+}
+
+fn pending(not_before: Option<Timestamp>, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    match signal {
+        Signal::Admitted => {
+            cx.record.payload = cx.world.plan.as_ref().map(|plan| plan.payload.clone());
+            cx.record.level = cx.world.plan.as_ref().map_or(cx.record.level, |plan| plan.level);
+            cx.record.touched = true;
+            Transition(Phase::Submitting { attempt: Attempt { serial: cx.world.next_serial, job: None } })
+        }
+        Signal::Early => {
+            if let Some(at) = not_before {
+                cx.out.wake_at(at, WakeReason::Backoff);
+            }
+            let why = cx.record.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
+            waiting(cx, "the pause before the next attempt", &why)
+        }
+        _ => Super,
+    }
+}
+
+fn submitting(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    match signal {
+        Signal::Absent => {
+            replace(attempt, cx);
+            start(Op::Deploy, attempt, cx);
+            waiting(cx, "the deployer Job to appear", "")
+        }
+        Signal::Busy(other) => waiting(cx, "an older Job of the release to end", other.name.as_str()),
+        Signal::Active(job) | Signal::Succeeded(job) | Signal::Broken(job, _) => {
+            Transition(Phase::Deploying { attempt: seen(attempt, job) })
+        }
+        _ => Super,
+    }
+}
+
+/// Removes what has ended and is replaced by this attempt: the Secret first, it cannot be listed once its Job is gone.
+fn replace(attempt: &Attempt, cx: &mut Cx<'_>) {
+    for old in job::replaced(attempt, &cx.world.jobs) {
+        if let Some(uid) = &old.payload {
+            cx.out.ensure(Command::DeletePayload { name: old.name.clone(), uid: uid.clone() });
+        }
+        cx.out.ensure(Command::DeleteJob { name: old.name.clone(), uid: old.uid.clone() });
+    }
+}
+
+fn start(op: Op, attempt: &Attempt, cx: &mut Cx<'_>) {
+    cx.out.ensure(Command::CreatePayload { op, serial: attempt.serial });
+    cx.out.ensure(Command::CreateJob { op, serial: attempt.serial });
+}
+
+fn seen(attempt: &Attempt, job: &JobView) -> Attempt {
+    Attempt { serial: attempt.serial, job: Some(job.uid.clone()) }
+}
+
+fn deploying(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    match signal {
+        Signal::Active(job) => waiting(cx, "the deployer Job to end", complaint(job)),
+        Signal::Succeeded(job) => {
+            let payload = cx.record.payload.clone();
+            cx.record.accepted = payload.map(|payload| accepted(attempt, job.uid.clone(), payload));
+            cx.out.notice(Notice::JobEnded { op: Op::Deploy, failure: None });
+            Transition(settle(cx))
+        }
+        Signal::Broken(_, failure) => charge_deploy((*failure).clone(), true, cx),
+        Signal::Lost => charge_deploy(lost(), true, cx),
+        _ => Super,
+    }
+}
+
+fn accepted(attempt: &Attempt, job: Uid, payload: crate::names::Digest) -> super::Accepted {
+    super::Accepted { serial: attempt.serial, job, payload }
+}
+
+/// Readiness is given its time from now on.
+fn settle(cx: &Cx<'_>) -> Phase {
+    let within = cx.world.plan.as_ref().map_or(0, |plan| plan.ready_within_secs);
+    Phase::Settling { since: cx.world.now, give_up_at: cx.world.now.after(within) }
+}
+
+fn lost() -> JobFailure {
+    let message = "the Job was deleted before its outcome was known".to_owned();
+    JobFailure { reason: FailureReason::HelmFailed, message, disrupted: false }
+}
+
+fn complaint(job: &JobView) -> &str {
+    match &job.state {
+        job::JobState::Active { waiting } => waiting.as_deref().unwrap_or(""),
+        job::JobState::Succeeded | job::JobState::Failed(_) => "",
+    }
+}
+
+fn settling(give_up_at: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    match signal {
+        Signal::Ready => {
+            cx.record.deploy_attempts = 0;
+            cx.record.disruptions = 0;
+            cx.record.failure = None;
+            Transition(Phase::Ready)
+        }
+        Signal::Unready(why) => {
+            cx.out.wake_at(give_up_at, WakeReason::ReadinessDeadline);
+            waiting(cx, "the workload to become ready", why)
+        }
+        Signal::Overdue(why) => {
+            let message = format!("not ready in time: {why}");
+            let failure = JobFailure { reason: FailureReason::ReadinessTimeout, message, disrupted: false };
+            charge_deploy(failure, false, cx)
+        }
+        _ => Super,
+    }
+}
+
+/// Charges one failed deploy attempt, unless the cluster disrupted it, and decides whether another follows.
+fn charge_deploy(mut failure: JobFailure, by_job: bool, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    failure.message = bounded(&failure.message);
+    let (reason, record) = (failure.reason, &mut *cx.record);
+    if by_job {
+        cx.out.notice(Notice::JobEnded { op: Op::Deploy, failure: Some(reason) });
+    }
+    let excused = failure.disrupted && record.disruptions < DISRUPTIONS_MAX;
+    if excused {
+        record.disruptions = record.disruptions.saturating_add(1);
+    } else {
+        record.deploy_attempts = record.deploy_attempts.saturating_add(1);
+    }
+    record.failure = Some(failure);
+    let exhausted = record.deploy_attempts >= ATTEMPTS_MAX;
+    if !excused && (exhausted || reason.permanent()) {
+        return Transition(Phase::Failed);
+    }
+    cx.out.notice(Notice::Retried { op: Op::Deploy, attempts: record.deploy_attempts, reason });
+    let pause = backoff_secs(record.deploy_attempts);
+    Transition(Phase::Pending { not_before: Some(cx.world.now.after(pause)) })
+}
+
+fn draining(kill_at: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    match signal {
+        Signal::Abandoned => Transition(Phase::Gone { forced: false }),
+        Signal::Admitted => Transition(undeploy_anew(cx)),
+        Signal::Busy(_) if kill_at > cx.world.now => {
+            cx.out.wake_at(kill_at, WakeReason::DrainDeadline);
+            waiting(cx, "a running Job to end", "")
+        }
+        Signal::Busy(_) => {
+            for job in
+                cx.world.jobs.known().into_iter().flatten().filter(|job| job::is_live(job) && !job.deleting)
+            {
+                cx.out.ensure(Command::DeleteJob { name: job.name.clone(), uid: job.uid.clone() });
+            }
+            waiting(cx, "a running Job and its pod to go", "")
+        }
+        Signal::Held => waiting(cx, "what depends on it to go", ""),
+        Signal::Unreadable(_) => unreadable(cx),
+        _ => Handled,
+    }
+}
+
+fn undeploy_anew(cx: &mut Cx<'_>) -> Phase {
+    cx.record.touched = true;
+    Phase::Undeploying { attempt: Attempt { serial: cx.world.next_serial, job: None } }
+}
+
+fn undeploying(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    match signal {
+        Signal::Abandoned => Transition(Phase::Gone { forced: false }),
+        Signal::Absent => {
+            replace(attempt, cx);
+            start(Op::Undeploy, attempt, cx);
+            waiting(cx, "the undeploy Job to appear", "")
+        }
+        Signal::Busy(other) => waiting(cx, "an older Job of the release to end", other.name.as_str()),
+        Signal::Active(job) if attempt.job.is_none() => {
+            Transition(Phase::Undeploying { attempt: seen(attempt, job) })
+        }
+        Signal::Active(job) => waiting(cx, "the undeploy Job to end", complaint(job)),
+        Signal::Succeeded(_) => {
+            cx.out.notice(Notice::JobEnded { op: Op::Undeploy, failure: None });
+            Transition(Phase::Gone { forced: false })
+        }
+        Signal::Broken(_, failure) => charge_undeploy((*failure).clone(), cx),
+        Signal::Lost => charge_undeploy(lost(), cx),
+        Signal::Unreadable(_) => unreadable(cx),
+        _ => Handled,
+    }
+}
+
+/// Charges one failed undeploy attempt; after the last one the component is given up, visibly.
+fn charge_undeploy(mut failure: JobFailure, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    failure.message = bounded(&failure.message);
+    let reason = failure.reason;
+    cx.out.notice(Notice::JobEnded { op: Op::Undeploy, failure: Some(reason) });
+    if failure.disrupted && cx.record.disruptions < DISRUPTIONS_MAX {
+        cx.record.disruptions = cx.record.disruptions.saturating_add(1);
+    } else {
+        cx.record.undeploy_attempts = cx.record.undeploy_attempts.saturating_add(1);
+    }
+    cx.record.failure = Some(failure);
+    let attempts = cx.record.undeploy_attempts;
+    if attempts >= ATTEMPTS_MAX {
+        cx.out.notice(Notice::Forced { reason });
+        return Transition(Phase::Gone { forced: true });
+    }
+    cx.out.notice(Notice::Retried { op: Op::Undeploy, attempts, reason });
+    Transition(Phase::Retreating { not_before: cx.world.now.after(backoff_secs(attempts)) })
+}
+
+fn retreating(not_before: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    match signal {
+        Signal::Abandoned => Transition(Phase::Gone { forced: false }),
+        Signal::Admitted => Transition(undeploy_anew(cx)),
+        Signal::Early => {
+            cx.out.wake_at(not_before, WakeReason::Backoff);
+            waiting(cx, "the pause before the next attempt", "")
+        }
+        _ => Handled,
+    }
+}
+
+impl Component {
+    /// Handles one signal and returns the component's record after it.
+    pub fn dispatch(mut record: Record, world: &World, out: &mut Outbox<Command, Notice>) -> Record {
+        let held = record.clone();
+        let signal = Signal::read(&held, world);
+        let mut idle = Component.uninitialized_state_machine();
+        *idle.state_mut() = record.phase.clone();
+        let mut cx = Cx { record: &mut record, world, out };
+        // Runs entry actions towards the stored phase; there are none, on purpose.
+        let mut machine = idle.init_with_context(&mut cx);
+        machine.handle_with_context(&signal, &mut cx);
+        let phase = machine.state().clone();
+        record.phase = phase;
+        record
+    }
+}

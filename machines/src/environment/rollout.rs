@@ -1,0 +1,88 @@
+//! The beginning and the end of a rollout.
+
+use super::{
+    phase::{Binding, Phase, Rollout},
+    plan::{Plan, PlannedComponent},
+    states::Cx,
+    world::World,
+};
+use crate::{component, names::Digest};
+
+/// Rollouts that the history keeps.
+const HISTORY_MAX: usize = 5;
+
+/// Begins a rollout: every component is reset, but one that needs nothing passes at once.
+pub(super) fn begin(plan: &Plan, cx: &mut Cx<'_>) -> Phase {
+    if !matches!(cx.memory.binding, Binding::Bound { .. }) {
+        return Phase::Pending;
+    }
+    let asked_again = cx.world.retry.is_some() && cx.world.retry != cx.memory.retry;
+    cx.memory.retry.clone_from(&cx.world.retry);
+    for component in &plan.components {
+        let record = cx.memory.components.remove(&component.name);
+        let fresh = component::Record::new(component.planned.level);
+        let next = restarted(record.unwrap_or(fresh), component, asked_again, cx.world);
+        cx.memory.components.insert(component.name.clone(), next);
+    }
+    let history = &mut cx.memory.history;
+    history.push(Rollout {
+        plan: plan.digest.clone(),
+        ready: None,
+        reason: None,
+        started_at: cx.world.now,
+        ended_at: None,
+    });
+    history.drain(..history.len().saturating_sub(HISTORY_MAX));
+    Phase::Deploying { plan: plan.digest.clone() }
+}
+
+fn restarted(
+    mut record: component::Record,
+    component: &PlannedComponent,
+    asked_again: bool,
+    world: &World,
+) -> component::Record {
+    let planned = &component.planned;
+    let same = |payload: Option<&Digest>| payload == Some(&planned.payload) && !asked_again;
+    let accepted = record.accepted.as_ref().map(|accepted| &accepted.payload);
+    let leaves = matches!(
+        record.phase,
+        component::Phase::Draining { .. }
+            | component::Phase::Undeploying { .. }
+            | component::Phase::Retreating { .. }
+            | component::Phase::Gone { .. }
+    );
+    let under_way =
+        matches!(record.phase, component::Phase::Submitting { .. } | component::Phase::Deploying { .. });
+    let goes_on = under_way && same(record.payload.as_ref());
+    // An attempt at another payload may have changed the release: then what was accepted last says nothing.
+    let untouched = !leaves && record.payload.as_ref() == accepted && !under_way;
+    if !goes_on {
+        let now = world.now;
+        record.phase = if planned.immutable && untouched && same(accepted) {
+            component::Phase::Settling { since: now, give_up_at: now.after(planned.ready_within_secs) }
+        } else {
+            component::Phase::Pending { not_before: None }
+        };
+    }
+    record.level = planned.level;
+    record.deploy_attempts = 0;
+    record.undeploy_attempts = 0;
+    record.disruptions = 0;
+    record.failure = None;
+    record
+}
+
+/// Ends the newest entry of the history when its rollout ends.
+pub(super) fn close(to: &Phase, cx: &mut Cx<'_>) {
+    let (ready, reason) = match to {
+        Phase::Ready { .. } => (true, None),
+        Phase::Failed { failure } => (false, Some(failure.reason)),
+        Phase::Pending | Phase::Deploying { .. } | Phase::Terminating { .. } => return,
+    };
+    if let Some(rollout) = cx.memory.history.last_mut().filter(|rollout| rollout.ended_at.is_none()) {
+        rollout.ready = Some(ready);
+        rollout.reason = reason;
+        rollout.ended_at = Some(cx.world.now);
+    }
+}
