@@ -1,0 +1,278 @@
+//! A real one-node Kubernetes for the demo, the tests and the benchmarks.
+//!
+//! [`Lab::up`] installs what is missing, builds the cluster's programs once per machine, boots etcd, the
+//! API server, the controller manager, the scheduler, containerd, the kubelet, kube-proxy and CoreDNS in a
+//! network namespace of their own, and returns when the node is ready. A lab ends with its value, with a
+//! panic, or with a signal; one that was killed is cleaned away by the next start.
+//!
+//! It runs as root on Linux. All of its traffic stays inside its own network namespace and the link to it.
+
+mod boot;
+mod cache;
+mod certs;
+mod command;
+mod component;
+mod config;
+mod debian;
+mod error;
+mod gobuild;
+mod guard;
+mod home;
+pub mod image;
+mod network;
+pub mod pins;
+mod process;
+mod progress;
+mod teardown;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use tokio::sync::{Mutex, watch};
+
+pub use component::NAMES as COMPONENTS;
+pub use error::LabError;
+pub use process::Death;
+pub use progress::Progress;
+
+use cache::Lock;
+use command::{command, run};
+use guard::Guard;
+use home::{Home, Record};
+use network::Addresses;
+use process::Process;
+
+/// Longest name of a lab: it becomes part of socket paths and of a network namespace's name.
+pub const NAME_MAX: usize = 20;
+
+/// How a lab is started.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Its name, which is also the node's: lower case letters, digits and dashes, at most [`NAME_MAX`].
+    pub name: String,
+    /// Its address block, 1 to 50; the first free one when absent.
+    pub index: Option<u8>,
+    /// Outlives this process once it is up; [`Lab::down_named`] ends it.
+    pub keep: bool,
+}
+
+impl Options {
+    /// A lab called `name` that ends with its value.
+    pub fn new(name: impl Into<String>) -> Self {
+        Options { name: name.into(), index: None, keep: false }
+    }
+
+    /// Lets the lab outlive the process.
+    pub fn keep(mut self) -> Self {
+        self.keep = true;
+        self
+    }
+}
+
+/// What a lab of some name is doing; see [`Lab::list`].
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// It outlives the process that started it.
+    pub kept: bool,
+    /// Its processes that run; all of [`COMPONENTS`] when it is healthy, none when only leftovers are there.
+    pub running: Vec<&'static str>,
+    /// Kubeconfig of its administrator.
+    pub kubeconfig: PathBuf,
+}
+
+/// A running cluster.
+pub struct Lab {
+    home: Home,
+    addresses: Addresses,
+    kubeconfig: PathBuf,
+    client: kube::Client,
+    processes: Mutex<BTreeMap<&'static str, Process>>,
+    deaths: watch::Sender<Option<Death>>,
+    /// Ends the cluster with this value, unless it is kept; the name is free only after that.
+    owned: Option<(Guard, Lock)>,
+}
+
+impl Lab {
+    /// Starts a cluster and returns when its node is ready. What a killed lab left is cleaned away first.
+    pub async fn up(options: Options) -> Result<Lab, LabError> {
+        let progress = Progress::new();
+        let lab = boot::up(&options, &progress).await;
+        progress.clear();
+        lab
+    }
+
+    /// Joins a cluster that was kept; dropping the value leaves it running.
+    pub async fn attach(name: &str) -> Result<Lab, LabError> {
+        let home = Home::new(name)?;
+        let record =
+            home.record().filter(|record| record.kept).ok_or_else(|| LabError::Absent(name.into()))?;
+        let lab = Lab::of(home, Addresses::new(record.index), None).await?;
+        for name in COMPONENTS {
+            if let Some(process) = Process::attach(&lab.home, name, lab.deaths.clone()) {
+                lab.processes.lock().await.insert(name, process);
+            }
+        }
+        if lab.processes.lock().await.is_empty() {
+            return Err(LabError::Absent(name.into()));
+        }
+        Ok(lab)
+    }
+
+    /// Ends the cluster `name`, kept or left over; succeeds when there is none.
+    pub async fn down_named(name: &str) -> Result<(), LabError> {
+        let home = Home::new(name)?;
+        let _lock = boot::lock(&home).await?;
+        blocking(move || teardown::teardown(&home)).await
+    }
+
+    /// Every lab on this machine, alive or left over.
+    pub fn list() -> Vec<Status> {
+        let status = |home: Home| Status {
+            name: home.name().to_string(),
+            kept: home.record().is_some_and(|record| record.kept),
+            running: COMPONENTS
+                .into_iter()
+                .filter(|name| process::Identity::recorded(&home, name).is_some())
+                .collect(),
+            kubeconfig: home.at(KUBECONFIG),
+        };
+        Home::all().into_iter().map(status).collect()
+    }
+
+    /// A cluster whose configuration is written, without processes.
+    async fn of(home: Home, addresses: Addresses, owned: Option<(Guard, Lock)>) -> Result<Lab, LabError> {
+        let kubeconfig = home.at(KUBECONFIG);
+        let client = client(&kubeconfig).await?;
+        let (processes, deaths) = (Mutex::default(), watch::Sender::new(None));
+        Ok(Lab { home, addresses, kubeconfig, client, processes, deaths, owned })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.home.name()
+    }
+
+    /// Kubeconfig of the cluster's administrator.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A client with the rights of the cluster's administrator.
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// Address of the node; node ports answer there.
+    pub fn node_address(&self) -> String {
+        self.addresses.node()
+    }
+
+    /// Folder of the components' logs, `NAME.log` each.
+    pub fn logs(&self) -> PathBuf {
+        self.home.at("log")
+    }
+
+    /// The API server's log of every request: user, verb, object, time, answer; one JSON object per line.
+    pub fn audit_log(&self) -> PathBuf {
+        self.home.at("audit/audit.log")
+    }
+
+    /// Path of a program: one the lab has built (`helm`, `kubectl`, `etcd`…), else the name itself.
+    pub fn bin(&self, name: &str) -> PathBuf {
+        gobuild::program(name).unwrap_or_else(|| PathBuf::from(name))
+    }
+
+    /// Runs kubectl as the administrator, to its end; output is captured, and a failure is an error with it.
+    pub async fn kubectl<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Result<Output, LabError> {
+        run(command(self.bin("kubectl")).arg("--kubeconfig").arg(&self.kubeconfig).args(args)).await
+    }
+
+    /// Gives the node an image from an OCI archive file.
+    pub async fn load_image(&self, archive: &Path) -> Result<(), LabError> {
+        boot::import(&self.home, archive).await
+    }
+
+    /// Gives the node images; those it has already cost little.
+    pub async fn load_images(&self, images: &[image::Image]) -> Result<(), LabError> {
+        boot::import(&self.home, &image::archive(images).await?).await
+    }
+
+    /// Ends one component (of [`COMPONENTS`]) without a chance to say goodbye, for fault tests.
+    pub async fn stop_component(&self, name: &str) -> Result<(), LabError> {
+        let process =
+            self.processes.lock().await.remove(name).ok_or_else(|| LabError::Component(name.into()))?;
+        process.stop().await;
+        Ok(())
+    }
+
+    /// Starts a component that was stopped; does not wait until it serves.
+    pub async fn start_component(&self, name: &str) -> Result<(), LabError> {
+        let component = component::component(name, &self.home, &self.addresses);
+        let component = component.ok_or_else(|| LabError::Component(name.into()))?;
+        let mut processes = self.processes.lock().await;
+        if processes.contains_key(component.name) {
+            return Err(LabError::Running(component.name));
+        }
+        processes.insert(component.name, Process::start(&self.home, &component, self.deaths.clone())?);
+        Ok(())
+    }
+
+    /// Returns when a component has died that nobody had stopped, with the last lines of its log.
+    pub async fn died(&self) -> LabError {
+        let mut deaths = self.deaths.subscribe();
+        match deaths.wait_for(Option::is_some).await.map(|death| death.clone()) {
+            Ok(Some(death)) => LabError::Died(death),
+            // The sender is a field of this value: it cannot be gone.
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Runs `work`, and stops it with an error as soon as a component dies.
+    pub async fn watched<T, E: From<LabError>>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        tokio::select! {
+            biased;
+            death = self.died() => Err(death.into()),
+            done = work => done,
+        }
+    }
+
+    /// Lets the cluster outlive this value and this process.
+    pub fn keep(&mut self) -> Result<(), LabError> {
+        self.home.write(Record { index: self.addresses.index(), kept: true })?;
+        if let Some((guard, _lock)) = self.owned.take() {
+            guard.disarm();
+        }
+        Ok(())
+    }
+
+    /// Ends the cluster, a kept one too; an error names what could not be removed.
+    pub async fn down(self) -> Result<(), LabError> {
+        for (_, process) in std::mem::take(&mut *self.processes.lock().await) {
+            process.stop().await;
+        }
+        let home = self.home.clone();
+        // The guard then finds nothing left to do.
+        blocking(move || teardown::teardown(&home)).await
+    }
+}
+
+const KUBECONFIG: &str = "conf/admin.kubeconfig";
+
+async fn client(kubeconfig: &Path) -> Result<kube::Client, LabError> {
+    let read = kube::config::Kubeconfig::read_from(kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(read, &Default::default()).await?;
+    Ok(kube::Client::try_from(config)?)
+}
+
+/// Runs something that blocks outside the runtime's own threads.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LabError> + Send + 'static,
+) -> Result<T, LabError> {
+    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
+}

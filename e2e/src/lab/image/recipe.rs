@@ -1,0 +1,96 @@
+//! What each image is made of.
+
+use std::path::Path;
+
+use super::layer::{Layer, sha256};
+use super::root::Root;
+use super::{DEPLOYER, Image, OPERATOR, PAUSE, POSTGRES, WORKLOAD, profile, rust};
+use crate::lab::progress::Progress;
+use crate::lab::{LabError, blocking, gobuild, pins};
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const POSTGRES_PATH: &str = "/usr/lib/postgresql/15/bin:/usr/local/bin:/usr/bin:/bin";
+const CHARTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts");
+/// User of petri's own images.
+const PETRI: &str = "65532:65532";
+
+/// libc for the Rust programs, git and authorities for the deployer, a shell to look around.
+const BASE: Root = Root {
+    name: "base",
+    packages: &["libc6", "libgcc-s1", "ca-certificates", "git", "busybox-static"],
+    users: &[("petri", 65532, "/tmp")],
+};
+const DATABASE: Root = Root {
+    name: "postgres",
+    packages: &["libc6", "postgresql-15", "tzdata", "busybox-static"],
+    users: &[("postgres", 999, "/var/lib/postgresql")],
+};
+
+/// Every image but the sandbox's.
+pub async fn all(progress: &Progress) -> Result<Vec<Image>, LabError> {
+    let base = BASE.layer(progress).await?;
+    let database = DATABASE.layer(progress).await?;
+    let programs = rust::build(&profile(), progress).await?;
+    progress.step("packing images");
+    let on_base = async |name, program: &'static str, between: Vec<Layer>| {
+        let mut layers = vec![base.clone()];
+        layers.extend(between);
+        layers.push(rust::layer(program, &programs).await?);
+        let entrypoint = vec![format!("/usr/local/bin/{program}")];
+        Ok::<_, LabError>(Image { name, layers, entrypoint, user: PETRI, path: PATH })
+    };
+    let helm_and_charts = vec![helm().await?, charts().await?];
+    Ok(vec![
+        on_base(OPERATOR, "petri-operator", Vec::new()).await?,
+        on_base(DEPLOYER, "petri-deployer", helm_and_charts).await?,
+        on_base(WORKLOAD, "petri-workload", Vec::new()).await?,
+        Image {
+            name: POSTGRES,
+            layers: vec![database],
+            entrypoint: vec!["/usr/lib/postgresql/15/bin/postgres".into()],
+            user: "999:999",
+            path: POSTGRES_PATH,
+        },
+    ])
+}
+
+/// The sandbox: anything that sleeps.
+pub fn pause() -> Result<Image, LabError> {
+    let busybox = Path::new("/bin/busybox");
+    let size = std::fs::metadata(busybox)?.len();
+    let sleep =
+        Layer::cached(&format!("pause-{size}"), |tree| Ok(tree.copy("bin/sleep", 0o755, busybox)?))?;
+    let entrypoint = vec!["/bin/sleep".into(), "infinity".into()];
+    Ok(Image { name: PAUSE, layers: vec![sleep], entrypoint, user: "65535:65535", path: "/bin" })
+}
+
+async fn helm() -> Result<Layer, LabError> {
+    let program = gobuild::program("helm").unwrap_or_else(|| "helm".into());
+    let key = format!("helm-{}", pins::HELM);
+    blocking(move || Layer::cached(&key, |tree| Ok(tree.copy("usr/local/bin/helm", 0o755, &program)?))).await
+}
+
+/// The exemplar charts below `/charts`; small, so they are read to find out whether they changed.
+async fn charts() -> Result<Layer, LabError> {
+    blocking(|| {
+        let mut said = String::new();
+        describe(Path::new(CHARTS), &mut said)?;
+        let key = format!("charts-{}", &sha256(said.as_bytes())[..12]);
+        Layer::cached(&key, |tree| Ok(tree.copy_folder("charts", Path::new(CHARTS))?))
+    })
+    .await
+}
+
+fn describe(folder: &Path, said: &mut String) -> std::io::Result<()> {
+    let mut entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(std::fs::DirEntry::path);
+    for entry in entries {
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            describe(&path, said)?;
+        } else {
+            said.push_str(&format!("{} {}\n", path.display(), sha256(&std::fs::read(&path)?)));
+        }
+    }
+    Ok(())
+}
