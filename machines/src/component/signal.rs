@@ -66,7 +66,22 @@ impl<'w> Signal<'w> {
             }
             Phase::Submitting { attempt } => match verdict(attempt, Op::Deploy, world) {
                 Self::Absent if world.permission == Permission::Held || world.plan.is_none() => Self::Held,
-                signal => signal,
+                signal @ (Self::Abandoned
+                | Self::Leaving { .. }
+                | Self::Unreadable(_)
+                | Self::Admitted
+                | Self::Held
+                | Self::Early
+                | Self::Busy(_)
+                | Self::Absent
+                | Self::Active(_)
+                | Self::Succeeded(_)
+                | Self::Broken(..)
+                | Self::Lost
+                | Self::Ready
+                | Self::Unready(_)
+                | Self::Overdue(_)
+                | Self::Quiet) => signal,
             },
             Phase::Deploying { attempt } => verdict(attempt, Op::Deploy, world),
             Phase::Settling { give_up_at, .. } => match &world.readiness {

@@ -114,7 +114,18 @@ fn staying(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
         }
         Signal::Unreadable(_) => unreadable(cx),
         Signal::Held => waiting(cx, "its turn", ""),
-        _ => Handled,
+        Signal::Admitted
+        | Signal::Early
+        | Signal::Busy(_)
+        | Signal::Absent
+        | Signal::Active(_)
+        | Signal::Succeeded(_)
+        | Signal::Broken(..)
+        | Signal::Lost
+        | Signal::Ready
+        | Signal::Unready(_)
+        | Signal::Overdue(_)
+        | Signal::Quiet => Handled,
     }
 }
 
@@ -143,7 +154,20 @@ fn pending(not_before: Option<Timestamp>, signal: &Signal<'_>, cx: &mut Cx<'_>) 
             let why = cx.record.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
             waiting(cx, "the pause before the next attempt", &why)
         }
-        _ => Super,
+        Signal::Abandoned
+        | Signal::Leaving { .. }
+        | Signal::Unreadable(_)
+        | Signal::Held
+        | Signal::Busy(_)
+        | Signal::Absent
+        | Signal::Active(_)
+        | Signal::Succeeded(_)
+        | Signal::Broken(..)
+        | Signal::Lost
+        | Signal::Ready
+        | Signal::Unready(_)
+        | Signal::Overdue(_)
+        | Signal::Quiet => Super,
     }
 }
 
@@ -158,7 +182,17 @@ fn submitting(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcom
         Signal::Active(job) | Signal::Succeeded(job) | Signal::Broken(job, _) => {
             Transition(Phase::Deploying { attempt: seen(attempt, job) })
         }
-        _ => Super,
+        Signal::Abandoned
+        | Signal::Leaving { .. }
+        | Signal::Unreadable(_)
+        | Signal::Admitted
+        | Signal::Held
+        | Signal::Early
+        | Signal::Lost
+        | Signal::Ready
+        | Signal::Unready(_)
+        | Signal::Overdue(_)
+        | Signal::Quiet => Super,
     }
 }
 
@@ -192,7 +226,18 @@ fn deploying(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome
         }
         Signal::Broken(_, failure) => charge_deploy((*failure).clone(), true, cx),
         Signal::Lost => charge_deploy(lost(), true, cx),
-        _ => Super,
+        Signal::Abandoned
+        | Signal::Leaving { .. }
+        | Signal::Unreadable(_)
+        | Signal::Admitted
+        | Signal::Held
+        | Signal::Early
+        | Signal::Busy(_)
+        | Signal::Absent
+        | Signal::Ready
+        | Signal::Unready(_)
+        | Signal::Overdue(_)
+        | Signal::Quiet => Super,
     }
 }
 
@@ -235,7 +280,19 @@ fn settling(give_up_at: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outc
             let failure = JobFailure { reason: FailureReason::ReadinessTimeout, message, disrupted: false };
             charge_deploy(failure, false, cx)
         }
-        _ => Super,
+        Signal::Abandoned
+        | Signal::Leaving { .. }
+        | Signal::Unreadable(_)
+        | Signal::Admitted
+        | Signal::Held
+        | Signal::Early
+        | Signal::Busy(_)
+        | Signal::Absent
+        | Signal::Active(_)
+        | Signal::Succeeded(_)
+        | Signal::Broken(..)
+        | Signal::Lost
+        | Signal::Quiet => Super,
     }
 }
 
@@ -280,7 +337,17 @@ fn draining(kill_at: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome
         }
         Signal::Held => waiting(cx, "what depends on it to go", ""),
         Signal::Unreadable(_) => unreadable(cx),
-        _ => Handled,
+        Signal::Leaving { .. }
+        | Signal::Early
+        | Signal::Absent
+        | Signal::Active(_)
+        | Signal::Succeeded(_)
+        | Signal::Broken(..)
+        | Signal::Lost
+        | Signal::Ready
+        | Signal::Unready(_)
+        | Signal::Overdue(_)
+        | Signal::Quiet => Handled,
     }
 }
 
@@ -309,7 +376,14 @@ fn undeploying(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outco
         Signal::Broken(_, failure) => charge_undeploy((*failure).clone(), cx),
         Signal::Lost => charge_undeploy(lost(), cx),
         Signal::Unreadable(_) => unreadable(cx),
-        _ => Handled,
+        Signal::Leaving { .. }
+        | Signal::Admitted
+        | Signal::Held
+        | Signal::Early
+        | Signal::Ready
+        | Signal::Unready(_)
+        | Signal::Overdue(_)
+        | Signal::Quiet => Handled,
     }
 }
 
@@ -341,7 +415,19 @@ fn retreating(not_before: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Ou
             cx.out.wake_at(not_before, WakeReason::Backoff);
             waiting(cx, "the pause before the next attempt", "")
         }
-        _ => Handled,
+        Signal::Leaving { .. }
+        | Signal::Unreadable(_)
+        | Signal::Held
+        | Signal::Busy(_)
+        | Signal::Absent
+        | Signal::Active(_)
+        | Signal::Succeeded(_)
+        | Signal::Broken(..)
+        | Signal::Lost
+        | Signal::Ready
+        | Signal::Unready(_)
+        | Signal::Overdue(_)
+        | Signal::Quiet => Handled,
     }
 }
 

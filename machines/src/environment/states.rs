@@ -172,7 +172,12 @@ fn pending(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
                 Ok(true) => Transition(rollout::begin(plan, cx)),
             }
         }
-        _ => Super,
+        Signal::Doomed
+        | Signal::Expired
+        | Signal::Displaced(_)
+        | Signal::Unreadable
+        | Signal::Invalid(_)
+        | Signal::Outdated(_) => Super,
     }
 }
 
@@ -181,14 +186,39 @@ fn deploying(plan: &Digest, signal: &Signal<'_>) -> Outcome<Phase> {
         Signal::Available => Transition(Phase::Ready { plan: plan.clone() }),
         Signal::Broken(name, failure) => Transition(broken(plan, name, failure)),
         Signal::Unbound => Transition(Phase::Pending),
-        _ => Super,
+        Signal::Doomed
+        | Signal::Expired
+        | Signal::Displaced(_)
+        | Signal::Unreadable
+        | Signal::Invalid(_)
+        | Signal::Outdated(_)
+        | Signal::Unfinished => Super,
     }
 }
 
 fn broken(plan: &Digest, name: &ComponentName, failure: &JobFailure) -> Phase {
     let reason = match failure.reason {
         FailureReason::ReadinessTimeout => Reason::ReadinessTimeout,
-        _ => Reason::DeployFailed,
+        FailureReason::ChartNotFound
+        | FailureReason::ChartVersionNotFound
+        | FailureReason::ChartInvalid
+        | FailureReason::SourceUnauthorized
+        | FailureReason::SourceUnreachable
+        | FailureReason::ValuesInvalid
+        | FailureReason::RenderFailed
+        | FailureReason::ReleaseTooLarge
+        | FailureReason::ImmutableField
+        | FailureReason::KindNotServed
+        | FailureReason::Forbidden
+        | FailureReason::AdmissionDenied
+        | FailureReason::QuotaExceeded
+        | FailureReason::ImagePull
+        | FailureReason::Unschedulable
+        | FailureReason::HookFailed
+        | FailureReason::CrashLoop
+        | FailureReason::JobDeadline
+        | FailureReason::Conflict
+        | FailureReason::HelmFailed => Reason::DeployFailed,
     };
     let message = bounded(&format!("component {name}: {}: {}", failure.reason.as_str(), failure.message));
     Phase::Failed { failure: Failure { reason, message, cause: Cause::Running { plan: plan.clone() } } }
@@ -198,7 +228,13 @@ fn ready(plan: &Digest, signal: &Signal<'_>) -> Outcome<Phase> {
     match signal {
         Signal::Unbound => Transition(Phase::Pending),
         Signal::Unfinished | Signal::Broken(..) => Transition(Phase::Deploying { plan: plan.clone() }),
-        _ => Super,
+        Signal::Doomed
+        | Signal::Expired
+        | Signal::Displaced(_)
+        | Signal::Unreadable
+        | Signal::Invalid(_)
+        | Signal::Outdated(_)
+        | Signal::Available => Super,
     }
 }
 
@@ -207,7 +243,12 @@ fn failed(failure: &Failure, signal: &Signal<'_>) -> Outcome<Phase> {
         Signal::Displaced(same) if same == failure => Handled,
         Signal::Invalid(invalid) if is_same(failure, invalid) => Handled,
         Signal::Unbound | Signal::Broken(..) | Signal::Available | Signal::Unfinished => Handled,
-        _ => Super,
+        Signal::Doomed
+        | Signal::Expired
+        | Signal::Displaced(_)
+        | Signal::Unreadable
+        | Signal::Invalid(_)
+        | Signal::Outdated(_) => Super,
     }
 }
 

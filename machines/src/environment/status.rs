@@ -343,7 +343,15 @@ fn component(name: &ComponentName, record: &component::Record, world: &World) ->
     };
     let deploying_since = match record.phase {
         component::Phase::Settling { since, .. } => Some(since),
-        _ => None,
+        component::Phase::Pending { .. }
+        | component::Phase::Submitting { .. }
+        | component::Phase::Deploying { .. }
+        | component::Phase::Ready
+        | component::Phase::Failed
+        | component::Phase::Draining { .. }
+        | component::Phase::Undeploying { .. }
+        | component::Phase::Retreating { .. }
+        | component::Phase::Gone { .. } => None,
     };
     ComponentStatus {
         name: name.clone(),
