@@ -1,0 +1,448 @@
+//! The life of one environment, told step by step: the world answers each command at once.
+
+use petri_machines::{
+    component::{ATTEMPTS_MAX, Readiness},
+    environment::{
+        Access, Blueprint, Cleanup, Command, ComponentPhase, ComponentView, ConditionType, Environment,
+        Identity, Invalid, NamespaceRef, Namespaces, Occupancy, Plan, Reason, Record, Truth, World,
+    },
+    job::{JobFailure, JobState, JobView, Op},
+    kernel::{Machine as _, Seen, Timestamp},
+    names::{ComponentName, Digest, EnvironmentName, JobName, NamespaceName, Uid},
+    reason::FailureReason,
+};
+
+fn uid(text: &str) -> Uid {
+    Uid::new(text).unwrap()
+}
+
+fn name(text: &str) -> ComponentName {
+    ComponentName::new(text).unwrap()
+}
+
+/// `a; b<-a` with the payload of every component made from `values`.
+fn plan(graph: &str, values: &str) -> Plan {
+    let blueprint = |part: &str| {
+        let (one, needs) = part.split_once("<-").unwrap_or((part, ""));
+        Blueprint {
+            name: name(one.trim()),
+            depends_on: needs.split_whitespace().map(name).collect(),
+            payload: Digest::of(&[one.trim(), values]),
+            immutable: true,
+            ready_within_secs: 900,
+        }
+    };
+    Plan::new(&graph.split(';').map(blueprint).collect::<Vec<_>>()).unwrap()
+}
+
+struct Life {
+    record: Record,
+    world: World,
+    made: u64,
+    log: Vec<String>,
+}
+
+impl Life {
+    fn new(graph: &str) -> Self {
+        let world = World {
+            now: Timestamp(1000),
+            identity: Identity {
+                uid: uid("env-uid"),
+                name: EnvironmentName::new("demo").unwrap(),
+                generation: 1,
+            },
+            deletion: false,
+            finalizer: false,
+            held: false,
+            retry: None,
+            expires_at: None,
+            expiring_at: None,
+            intent: Seen::Known(Ok(plan(graph, "v1"))),
+            namespaces: Namespaces {
+                assigned: Seen::Known(vec![]),
+                occupancy: candidates().into_iter().map(|name| (name, Occupancy::Absent)).collect(),
+                access: Seen::Known(Access::default()),
+            },
+            components: Default::default(),
+        };
+        Self { record: Record::default(), world, made: 0, log: Vec::new() }
+    }
+
+    /// Steps once, stores, and lets the world obey. Returns whether anything happened.
+    fn step(&mut self) -> bool {
+        let planned = self.world.intent.known().and_then(|intent| intent.as_ref().ok());
+        let names =
+            planned.into_iter().flat_map(|plan| &plan.components).map(|component| component.name.clone());
+        for name in names.collect::<Vec<_>>() {
+            self.world.components.entry(name).or_insert_with(|| ComponentView {
+                jobs: Seen::Known(vec![]),
+                readiness: Seen::Known(Readiness::Unready("no replicas".to_owned())),
+            });
+        }
+        let step = Environment::step(self.record.clone(), &self.world).unwrap();
+        let again = Environment::step(step.phase.clone(), &self.world).unwrap();
+        assert_eq!((&again.phase, &again.commands), (&step.phase, &step.commands), "does not settle");
+        assert_eq!(again.notices, vec![], "says things twice");
+        let changed = step.phase != self.record || !step.commands.is_empty();
+        self.record = step.phase;
+        for command in step.commands {
+            self.obey(command);
+        }
+        changed
+    }
+
+    fn run(&mut self) {
+        for _ in 0..100 {
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("never rests: {:?}", self.record);
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::AddFinalizer => self.world.finalizer = true,
+            Command::CreateNamespace { name } => {
+                self.made += 1;
+                let ours = Occupancy::Ours { uid: uid("ns-uid"), terminating: false, blocked: None };
+                self.world.namespaces.occupancy.insert(name.clone(), ours);
+                self.world.namespaces.assigned = Seen::Known(vec![name]);
+            }
+            Command::BindOperator(_) => self.access(|access| access.operator = true),
+            Command::CreateDeployerAccount(_) => self.access(|access| access.account = true),
+            Command::BindDeployer(_) => self.access(|access| access.deployer = true),
+            Command::CreatePayload { .. } | Command::Cleanup(Cleanup::CreateUndeployPayload { .. }) => {}
+            Command::CreateJob { component, serial, .. } => self.create(&component, Op::Deploy, serial),
+            Command::Cleanup(Cleanup::CreateUndeployJob { component, serial, .. }) => {
+                self.create(&component, Op::Undeploy, serial);
+            }
+            Command::Cleanup(Cleanup::DeleteJob { uid, .. }) => {
+                for view in self.world.components.values_mut() {
+                    let Seen::Known(jobs) = &mut view.jobs else { continue };
+                    jobs.retain(|job| job.uid != uid);
+                }
+            }
+            Command::Cleanup(Cleanup::DeletePayload { .. }) => {}
+            Command::Cleanup(Cleanup::DeleteNamespace(NamespaceRef { name, .. })) => {
+                self.log.push("delete namespace".to_owned());
+                self.world.namespaces.occupancy.insert(name, Occupancy::Absent);
+                self.world.namespaces.assigned = Seen::Known(vec![]);
+            }
+            Command::Cleanup(Cleanup::DropFinalizer) => self.world.finalizer = false,
+            Command::Cleanup(Cleanup::DeleteSelf) => self.world.deletion = true,
+        }
+    }
+
+    fn access(&mut self, grant: impl Fn(&mut Access)) {
+        let Seen::Known(access) = &mut self.world.namespaces.access else { panic!("unknown") };
+        grant(access);
+    }
+
+    fn create(&mut self, component: &ComponentName, op: Op, serial: u64) {
+        self.made += 1;
+        self.log.push(format!("{} {component}", op.as_str()));
+        let job = JobView {
+            name: JobName::of(&uid("env-uid"), &self.world.identity.name, component, op, serial),
+            uid: uid(&format!("job-{}", self.made)),
+            serial,
+            op,
+            state: JobState::Active { waiting: None },
+            deleting: false,
+            payload: None,
+        };
+        let view = self.world.components.get_mut(component).unwrap();
+        let Seen::Known(jobs) = &mut view.jobs else { panic!("unknown") };
+        assert!(
+            jobs.iter().all(|job| !matches!(job.state, JobState::Active { .. })),
+            "two live Jobs: {jobs:?}"
+        );
+        jobs.push(job);
+    }
+
+    /// Ends every running Job like this, and makes its workload ready.
+    fn end_jobs(&mut self, state: &JobState) {
+        for view in self.world.components.values_mut() {
+            view.readiness = Seen::Known(Readiness::Ready);
+            let Seen::Known(jobs) = &mut view.jobs else { continue };
+            for job in jobs.iter_mut().filter(|job| matches!(job.state, JobState::Active { .. })) {
+                job.state = state.clone();
+            }
+        }
+    }
+
+    fn live(&self) -> usize {
+        let jobs = self.world.components.values().filter_map(|view| view.jobs.known()).flatten();
+        jobs.filter(|job| matches!(job.state, JobState::Active { .. })).count()
+    }
+
+    fn run_with(&mut self, end: &JobState) {
+        for _ in 0..100 {
+            self.run();
+            if self.live() == 0 {
+                return;
+            }
+            self.end_jobs(end);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        self.record.phase.name()
+    }
+
+    fn reason(&self) -> Reason {
+        self.condition(ConditionType::Ready).1
+    }
+
+    fn condition(&self, kind: ConditionType) -> (Truth, Reason) {
+        let step = Environment::step(self.record.clone(), &self.world).unwrap();
+        let status = Environment::status(&step, &self.world);
+        let found = status.conditions.into_iter().find(|condition| condition.kind == kind).unwrap();
+        (found.truth, found.reason)
+    }
+}
+
+fn candidates() -> Vec<NamespaceName> {
+    NamespaceName::candidates(&uid("env-uid"))
+}
+
+fn broken(reason: FailureReason) -> JobState {
+    JobState::Failed(JobFailure { reason, message: "boom".to_owned(), disrupted: false })
+}
+
+#[test]
+fn scenarios_84_101_a_chain_is_deployed_in_order_and_undeployed_in_reverse() {
+    let mut life = Life::new("a; b<-a; c<-b");
+    life.run_with(&JobState::Succeeded);
+    assert_eq!(life.phase(), "Ready");
+    assert_eq!(life.condition(ConditionType::Ready), (Truth::True, Reason::Ready));
+    life.world.deletion = true;
+    life.run_with(&JobState::Succeeded);
+    let expected =
+        ["deploy a", "deploy b", "deploy c", "undeploy c", "undeploy b", "undeploy a", "delete namespace"];
+    assert_eq!(life.log, expected);
+    assert!(!life.world.finalizer);
+}
+
+#[test]
+fn at_most_four_components_of_a_level_are_worked_on_at_once() {
+    let mut life = Life::new("a; b; c; d; e; f");
+    life.run();
+    assert_eq!(life.live(), 4);
+    life.run_with(&JobState::Succeeded);
+    assert_eq!((life.phase(), life.log.len()), ("Ready", 6));
+}
+
+#[test]
+fn scenario_64_the_first_free_candidate_is_taken_and_kept() {
+    let mut life = Life::new("a");
+    for name in candidates().into_iter().take(2) {
+        life.world.namespaces.occupancy.insert(name, Occupancy::Foreign);
+    }
+    life.run_with(&JobState::Succeeded);
+    assert_eq!(life.record.memory.binding.name(), candidates().get(2));
+    life.world.namespaces.occupancy.insert(candidates().remove(0), Occupancy::Absent);
+    life.run();
+    assert_eq!(life.record.memory.binding.name(), candidates().get(2));
+}
+
+#[test]
+fn scenario_105_a_component_is_given_up_after_five_attempts_with_a_growing_pause() {
+    let mut life = Life::new("a");
+    for attempt in 1..=ATTEMPTS_MAX {
+        life.run();
+        assert_eq!(life.live(), 1, "attempt {attempt}");
+        life.end_jobs(&broken(FailureReason::HelmFailed));
+        life.run();
+        assert_eq!(life.live(), 0, "no Job before the pause is over");
+        life.world.now = life.world.now.after(600);
+    }
+    life.run();
+    assert_eq!((life.phase(), life.reason(), life.live()), ("Failed", Reason::DeployFailed, 0));
+    life.world.deletion = true;
+    life.run_with(&JobState::Succeeded);
+    assert!(!life.world.finalizer);
+}
+
+#[test]
+fn a_permanent_reason_fails_at_once_and_a_new_plan_heals_it() {
+    let mut life = Life::new("a");
+    life.run();
+    life.end_jobs(&broken(FailureReason::ChartNotFound));
+    life.run();
+    assert_eq!((life.phase(), life.reason()), ("Failed", Reason::DeployFailed));
+    life.world.intent = Seen::Known(Ok(plan("a", "v2")));
+    life.run_with(&JobState::Succeeded);
+    assert_eq!(life.phase(), "Ready");
+}
+
+#[test]
+fn job_05_a_disrupted_attempt_is_not_charged() {
+    let mut life = Life::new("a");
+    for _ in 0..10 {
+        life.run();
+        let disrupted =
+            JobFailure { reason: FailureReason::HelmFailed, message: "evicted".to_owned(), disrupted: true };
+        life.end_jobs(&JobState::Failed(disrupted));
+        life.run();
+        life.world.now = life.world.now.after(600);
+    }
+    assert_eq!(life.record.memory.components[&name("a")].deploy_attempts, 0);
+    life.run_with(&JobState::Succeeded);
+    assert_eq!(life.phase(), "Ready");
+}
+
+#[test]
+fn peer_02_a_new_plan_says_not_ready_at_once_and_runs_only_what_changed() {
+    let mut life = Life::new("a; b<-a");
+    life.run_with(&JobState::Succeeded);
+    let jobs = life.log.len();
+    life.world.identity.generation = 2;
+    life.run();
+    assert_eq!((life.phase(), life.log.len()), ("Ready", jobs), "an equal plan is no rollout");
+    life.world.intent = Seen::Known(Ok(plan("a; b<-a", "v2")));
+    life.step();
+    assert_eq!(life.condition(ConditionType::Ready), (Truth::False, Reason::Progressing));
+    life.run_with(&JobState::Succeeded);
+    assert_eq!((life.phase(), life.log.len()), ("Ready", jobs + 2));
+}
+
+#[test]
+fn a_retry_token_runs_the_whole_graph_again_once() {
+    let mut life = Life::new("a; b<-a");
+    life.run_with(&JobState::Succeeded);
+    life.world.retry = Some("again".to_owned());
+    life.run_with(&JobState::Succeeded);
+    assert_eq!((life.phase(), life.log.len()), ("Ready", 4));
+    life.run_with(&JobState::Succeeded);
+    assert_eq!(life.log.len(), 4);
+}
+
+#[test]
+fn scenario_96_an_invalid_input_makes_nothing_and_heals_by_itself() {
+    let mut life = Life::new("a");
+    let invalid = |reason| Seen::Known(Err(Invalid { reason, message: "no".to_owned() }));
+    life.world.intent = invalid(Reason::InvalidTTL);
+    life.run();
+    assert_eq!((life.phase(), life.reason(), life.made), ("Failed", Reason::InvalidTTL, 0));
+    life.world.intent = invalid(Reason::TemplateNotFound);
+    life.run();
+    assert_eq!(life.reason(), Reason::TemplateNotFound);
+    life.world.intent = Seen::Known(Ok(plan("a", "v1")));
+    life.run_with(&JobState::Succeeded);
+    assert_eq!(life.phase(), "Ready");
+}
+
+#[test]
+fn ns_06_ns_09_a_namespace_deleted_by_hand_is_said_and_the_deletion_still_ends() {
+    let mut life = Life::new("a");
+    life.run_with(&JobState::Succeeded);
+    let bound = life.record.memory.binding.name().unwrap().clone();
+    life.world.namespaces.occupancy.insert(bound, Occupancy::Absent);
+    life.world.namespaces.assigned = Seen::Known(vec![]);
+    life.run();
+    assert_eq!((life.phase(), life.reason()), ("Failed", Reason::NamespaceLost));
+    life.world.deletion = true;
+    life.run();
+    assert!(!life.world.finalizer && !life.log.contains(&"delete namespace".to_owned()));
+}
+
+#[test]
+fn peer_04_a_foreign_namespace_is_never_touched() {
+    let mut life = Life::new("a");
+    life.run_with(&JobState::Succeeded);
+    let bound = life.record.memory.binding.name().unwrap().clone();
+    life.world.namespaces.occupancy.insert(bound, Occupancy::Foreign);
+    life.run();
+    assert_eq!(life.reason(), Reason::NamespaceNotManaged);
+    life.world.deletion = true;
+    life.run();
+    assert!(!life.world.finalizer && !life.log.contains(&"delete namespace".to_owned()));
+}
+
+#[test]
+fn a_lost_record_finds_its_namespace_and_its_serials_again() {
+    let mut life = Life::new("a");
+    life.run_with(&JobState::Succeeded);
+    let (bound, serial) = (life.record.memory.binding.clone(), life.record.memory.serial);
+    life.record = Record::default();
+    life.run_with(&JobState::Succeeded);
+    assert_eq!((life.phase(), &life.record.memory.binding), ("Ready", &bound));
+    assert!(life.record.memory.serial > serial);
+    life.record = Record::default();
+    life.world.deletion = true;
+    life.run_with(&JobState::Succeeded);
+    assert!(life.log.ends_with(&["undeploy a".to_owned(), "delete namespace".to_owned()]), "{:?}", life.log);
+}
+
+#[test]
+fn ttl_03_an_expired_environment_deletes_itself_unless_it_is_held() {
+    let mut life = Life::new("a");
+    life.world.expires_at = Some(Timestamp(2000));
+    life.run_with(&JobState::Succeeded);
+    let step = Environment::step(life.record.clone(), &life.world).unwrap();
+    assert_eq!(step.wake.unwrap().at, Timestamp(2000));
+    life.world.now = Timestamp(2000);
+    life.world.held = true;
+    life.run();
+    assert_eq!(life.phase(), "Ready");
+    life.world.held = false;
+    life.run_with(&JobState::Succeeded);
+    assert!(life.world.deletion && !life.world.finalizer);
+}
+
+#[test]
+fn a_running_job_gets_thirty_seconds_when_its_environment_goes() {
+    let mut life = Life::new("a");
+    life.run();
+    life.world.deletion = true;
+    life.run();
+    assert_eq!(life.log, ["deploy a"]);
+    life.world.now = life.world.now.after(30);
+    life.run();
+    assert_eq!(life.log, ["deploy a", "undeploy a"]);
+}
+
+#[test]
+fn scenario_113_undeploying_is_given_up_after_five_attempts_visibly() {
+    let mut life = Life::new("a");
+    life.run_with(&JobState::Succeeded);
+    life.world.deletion = true;
+    for _ in 0..ATTEMPTS_MAX {
+        assert!(life.world.finalizer);
+        life.run();
+        life.end_jobs(&broken(FailureReason::HookFailed));
+        life.step();
+        life.world.now = life.world.now.after(600);
+    }
+    assert_eq!(life.condition(ConditionType::CleanupForced), (Truth::True, Reason::AttemptsExhausted));
+    life.run();
+    assert!(!life.world.finalizer);
+}
+
+#[test]
+fn a_component_that_left_the_template_is_undeployed() {
+    let mut life = Life::new("a; b");
+    life.run_with(&JobState::Succeeded);
+    life.world.intent = Seen::Known(Ok(plan("a", "v1")));
+    life.run_with(&JobState::Succeeded);
+    assert_eq!((life.phase(), life.log.last().unwrap().as_str()), ("Ready", "undeploy b"));
+    assert_eq!(life.record.memory.components.len(), 1);
+}
+
+#[test]
+fn scenario_122_a_slow_workload_is_charged_one_attempt_when_its_time_is_over() {
+    let mut life = Life::new("a; b");
+    life.run();
+    life.end_jobs(&JobState::Succeeded);
+    let slow = Seen::Known(Readiness::Unready("0 of 1 replicas".to_owned()));
+    life.world.components.get_mut(&name("a")).unwrap().readiness = slow;
+    life.run();
+    life.world.now = life.world.now.after(900);
+    life.run();
+    let step = Environment::step(life.record.clone(), &life.world).unwrap();
+    let status = Environment::status(&step, &life.world);
+    let shown: Vec<_> =
+        status.components.iter().map(|c| (c.phase, c.deploy_retries, c.deploying_since)).collect();
+    assert_eq!(shown, [(ComponentPhase::Pending, 1, None), (ComponentPhase::Ready, 0, None)]);
+}
