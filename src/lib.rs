@@ -1,4 +1,5 @@
 //! Petri.
 
+pub mod adapter;
 pub mod controller;
 pub mod deployer;

@@ -1,0 +1,10 @@
+//! Between custom resources and machines: pure in both directions, no IO, no clock.
+//!
+//! [`intent`] turns an environment and its template into what the machine is asked for, [`record`] and [`status`]
+//! turn the stored status into the machine's record and back, [`template_status`] says whether a template is valid.
+
+pub mod intent;
+pub mod names;
+pub mod ttl;
+
+pub use intent::{Defaults, Inputs, Intent, RenderedComponent, intent};
