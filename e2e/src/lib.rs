@@ -1,4 +1,8 @@
 //! The lab: a real cluster on this machine, and what the tests and the demo run on it.
 
+pub mod charts;
+pub mod demo;
 pub mod lab;
+pub mod petri;
+pub mod rights;
 pub mod workload;

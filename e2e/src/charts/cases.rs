@@ -1,0 +1,191 @@
+use super::{documents, rules};
+
+/// Every chart of the repository.
+pub(super) const CHARTS: &[&str] =
+    &["charts/petri", "e2e/charts/postgres", "e2e/charts/api", "e2e/charts/worker", "e2e/charts/web"];
+
+/// One set of values, and what must come of it.
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) chart: &'static str,
+    /// As for `--set-json`.
+    pub(super) values: &'static [&'static str],
+    expected: Expected,
+}
+
+enum Expected {
+    /// Renders objects that keep the rules, with these lines among them.
+    Lines(&'static [&'static str]),
+    /// Is refused with a message that contains this.
+    Refused(&'static str),
+}
+
+use Expected::{Lines, Refused};
+
+impl Case {
+    /// Compares what helm said with what was expected.
+    pub(super) fn judge(&self, said: Result<String, String>) -> Result<(), String> {
+        match (&self.expected, said) {
+            (Lines(lines), Ok(rendered)) => {
+                let absent = lines.iter().find(|line| !rendered.lines().any(|have| have.trim() == **line));
+                if let Some(line) = absent {
+                    return Err(format!("no line {line:?}"));
+                }
+                rules::check(&documents(&rendered)?)
+            }
+            (Refused(why), Err(message)) if message.contains(why) => Ok(()),
+            (Lines(_), Err(message)) => Err(format!("refused: {message}")),
+            (Refused(why), Err(message)) => Err(format!("refused, but not for {why:?}: {message}")),
+            (Refused(why), Ok(_)) => Err(format!("rendered, though {why:?} was to be said")),
+        }
+    }
+}
+
+const fn case(
+    name: &'static str,
+    chart: &'static str,
+    values: &'static [&'static str],
+    expected: Expected,
+) -> Case {
+    Case { name, chart, values, expected }
+}
+
+const PETRI: &str = "charts/petri";
+const POSTGRES: &str = "e2e/charts/postgres";
+const API: &str = "e2e/charts/api";
+const WORKER: &str = "e2e/charts/worker";
+const WEB: &str = "e2e/charts/web";
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "the defaults render",
+        PETRI,
+        &[],
+        Lines(&[
+            "managementNamespace: petri-system",
+            "sharedNamespace: petri-shared",
+            r#"resourceNames: ["admin","petri-operator-workload"]"#,
+            "imagePullPolicy: IfNotPresent",
+        ]),
+    ),
+    case(
+        "images and the shared namespace can be chosen",
+        PETRI,
+        &[
+            r#"image.repository="example.com:5000/petri/operator""#,
+            r#"image.tag="dev""#,
+            r#"deployer.image.tag="dev""#,
+            r#"sharedNamespace={"name":"shared","create":false}"#,
+        ],
+        Lines(&[
+            r#"image: "example.com:5000/petri/operator:dev""#,
+            r#"deployerImage: "docker.io/petri/deployer:dev""#,
+            "sharedNamespace: shared",
+        ]),
+    ),
+    case(
+        "extra roles of the deployer are bindable, configured and admitted",
+        PETRI,
+        &[r#"deployer.clusterRoles=["extra","x:extra"]"#],
+        Lines(&[
+            r#"resourceNames: ["admin","petri-operator-workload","extra","x:extra"]"#,
+            r#"deployerClusterRoles: ["extra","x:extra"]"#,
+            r#"object.roleRef.name in ["extra","x:extra"]) &&"#,
+        ]),
+    ),
+    case(
+        "pods can be placed and labelled",
+        PETRI,
+        &[
+            r#"nodeSelector={"kubernetes.io/os":"linux"}"#,
+            r#"tolerations=[{"operator":"Exists"}]"#,
+            r#"affinity={"nodeAffinity":{}}"#,
+            r#"podLabels={"team":"a"}"#,
+            r#"podAnnotations={"b":"c"}"#,
+            r#"imagePullSecrets=["pull"]"#,
+            r#"priorityClassName="high""#,
+            r#"config.otlpEndpoint="http://collector:4317""#,
+        ],
+        Lines(&[
+            "kubernetes.io/os: linux",
+            "- operator: Exists",
+            "team: a",
+            "b: c",
+            "- name: pull",
+            r#"otlpEndpoint: "http://collector:4317""#,
+        ]),
+    ),
+    case("an unknown value is refused", PETRI, &["workers=3"], Refused("workers")),
+    case("a negative number is refused", PETRI, &["config.workers=-1"], Refused("workers")),
+    case(
+        "a wrong pull policy is refused",
+        PETRI,
+        &[r#"image.pullPolicy="Sometimes""#],
+        Refused("pullPolicy"),
+    ),
+    case(
+        "the deployer never gets cluster-admin",
+        PETRI,
+        &[r#"deployer.clusterRoles=["cluster-admin"]"#],
+        Refused("clusterRoles"),
+    ),
+    case(
+        "the shared namespace is not the management namespace",
+        PETRI,
+        &[r#"sharedNamespace.name="petri-system""#],
+        Refused("must not be the management namespace"),
+    ),
+    case(
+        "two replicas elect a leader",
+        PETRI,
+        &["replicas=2", "config.leaderElection=false"],
+        Refused("replicas > 1 needs config.leaderElection"),
+    ),
+    case(
+        "a database is named, marked and protected",
+        POSTGRES,
+        &[r#"database="demo_alpha""#, r#"marker="database of alpha""#, r#"password="it's, {a} \\ \"word\"""#],
+        Lines(&[
+            r#"- {name: DB_NAME, value: "demo_alpha"}"#,
+            r#"- {name: DB_MARKER, value: "database of alpha"}"#,
+            "password: aXQncywge2F9IFwgIndvcmQi",
+        ]),
+    ),
+    case("a marker is no SQL", POSTGRES, &[r#"marker="x'); DROP TABLE instance --""#], Refused("marker")),
+    case("a database name is an identifier", POSTGRES, &[r#"database="a\"b""#], Refused("database")),
+    case(
+        "the api finds its database",
+        API,
+        &[r#"database={"host":"a-postgres","secretName":"a-postgres"}"#, "replicas=2"],
+        Lines(&[
+            "replicas: 2",
+            r#"- {name: PGHOST, value: "a-postgres"}"#,
+            r#"- {name: PGPORT, value: "5432"}"#,
+            "valueFrom: {secretKeyRef: {name: a-postgres, key: password}}",
+        ]),
+    ),
+    case(
+        "environment variables of a component reach the pod",
+        API,
+        &[
+            r#"extraEnvVars=[{"name":"A","value":"b"},{"name":"C","valueFrom":{"secretKeyRef":{"name":"d","key":"e"}}}]"#,
+            r#"extraEnvVarsSecret="d""#,
+        ],
+        Lines(&["- name: A", "value: b", "- secretRef: {name: d}"]),
+    ),
+    case(
+        "the worker's period is a number",
+        WORKER,
+        &["periodMillis=1500000"],
+        Lines(&[r#"- {name: PERIOD_MILLIS, value: "1500000"}"#]),
+    ),
+    case(
+        "a greeting is data",
+        WEB,
+        &[r#"greeting="Hello, \"alpha\" {1,2}: \\ 'x'""#, r#"apiUrl="http://a-api/""#],
+        Lines(&[
+            r#"- {name: GREETING, value: "Hello, \"alpha\" {1,2}: \\ 'x'"}"#,
+            r#"- {name: API_URL, value: "http://a-api/"}"#,
+        ]),
+    ),
+];
