@@ -22,23 +22,14 @@ use std::collections::BTreeMap;
     derive = "PartialEq",
     derive = "Default",
     doc = "An environment made from a template: its components are deployed in dependency order into a namespace of its own, and everything goes when it expires or is deleted.",
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(name = "URL", type_ = "string", json_path = ".status.url"),
-    printcolumn(name = "Expires", type_ = "string", json_path = ".status.expiresAt"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Template", type_ = "string", json_path = ".spec.template", priority = 1),
-    printcolumn(name = "Namespace", type_ = "string", json_path = ".status.targetNamespace", priority = 1),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        priority = 1
-    )
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status"}"#,
+    printcolumn = r#"{"name":"URL","type":"string","jsonPath":".status.url"}"#,
+    printcolumn = r#"{"name":"Expires","type":"string","jsonPath":".status.expiresAt"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Template","type":"string","jsonPath":".spec.template","priority":1}"#,
+    printcolumn = r#"{"name":"Namespace","type":"string","jsonPath":".status.targetNamespace","priority":1}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","priority":1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct EphemeralEnvironmentSpec {

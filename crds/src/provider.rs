@@ -23,14 +23,10 @@ use std::collections::BTreeMap;
     derive = "PartialEq",
     derive = "Default",
     doc = "How shared components of a kind are made: the chart of the shared workload, its secret, and the scripts that provision and deprovision a consumer.",
-    printcolumn(
-        name = "Accepted",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Accepted\")].status"
-    ),
-    printcolumn(name = "Instance-Secret", type_ = "string", json_path = ".spec.instanceSecret.name"),
-    printcolumn(name = "Provision", type_ = "string", json_path = ".spec.provision.image"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name":"Accepted","type":"string","jsonPath":".status.conditions[?(@.type=='Accepted')].status"}"#,
+    printcolumn = r#"{"name":"Instance-Secret","type":"string","jsonPath":".spec.instanceSecret.name"}"#,
+    printcolumn = r#"{"name":"Provision","type":"string","jsonPath":".spec.provision.image"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SharedComponentProviderSpec {
@@ -150,22 +146,22 @@ pub struct JobScript {
 
     /// Environment variables, besides `PETRI_ENV_NAME` and `PETRI_GENERATED_SECRET`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 128))]
+    #[schemars(schema_with = "schema::core_list::<EnvVar>", length(max = 128))]
     pub env: Vec<EnvVar>,
 
     /// ConfigMaps and Secrets of the shared namespace whose keys become environment variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(schema_with = "schema::core_list::<EnvFromSource>", length(max = 32))]
     pub env_from: Vec<EnvFromSource>,
 
     /// Volumes of the pod.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(schema_with = "schema::core_list::<Volume>", length(max = 32))]
     pub volumes: Vec<Volume>,
 
     /// Where the container sees the volumes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
+    #[schemars(schema_with = "schema::core_list::<VolumeMount>", length(max = 32))]
     pub volume_mounts: Vec<VolumeMount>,
 }
 

@@ -1,7 +1,8 @@
 //! Hand-written pieces of the CRD schemas, and the texts of the rules that several fields share.
 
 use kube::core::Rule;
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
 
 /// A DNS label: what a component, and so a release and a label value, may be called.
 pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
@@ -110,4 +111,29 @@ pub fn secret_keys(_: &mut SchemaGenerator) -> Schema {
             },
         ],
     })
+}
+
+/// A list of a core type, its docs cut to their first sentence: whole they make the CRD larger than the annotation
+/// in which `kubectl apply` keeps what it applied (256 KiB).
+pub fn core_list<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = generator.subschema_for::<Vec<T>>();
+    if let Some(object) = schema.as_object_mut() {
+        object.values_mut().for_each(cut_docs);
+    }
+    schema
+}
+
+fn cut_docs(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            if let Some(Value::String(doc)) = object.get_mut("description")
+                && let Some(end) = doc.find(". ")
+            {
+                doc.truncate(end + 1);
+            }
+            object.values_mut().for_each(cut_docs);
+        }
+        Value::Array(items) => items.iter_mut().for_each(cut_docs),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }

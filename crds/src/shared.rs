@@ -21,22 +21,13 @@ use std::collections::BTreeMap;
     derive = "PartialEq",
     derive = "Default",
     doc = "A workload that many environments share: it is deployed once, and each environment that uses it gets a slice provisioned and, at its end, deprovisioned.",
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
-    ),
-    printcolumn(name = "Consumers", type_ = "integer", json_path = ".status.consumers"),
-    printcolumn(name = "Max", type_ = "integer", json_path = ".spec.maxConsumers"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Provider", type_ = "string", json_path = ".spec.provider", priority = 1),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Ready\")].reason",
-        priority = 1
-    )
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].status"}"#,
+    printcolumn = r#"{"name":"Consumers","type":"integer","jsonPath":".status.consumers"}"#,
+    printcolumn = r#"{"name":"Max","type":"integer","jsonPath":".spec.maxConsumers"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Provider","type":"string","jsonPath":".spec.provider","priority":1}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Ready')].reason","priority":1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SharedComponentSpec {

@@ -23,21 +23,12 @@ use std::collections::BTreeMap;
     derive = "PartialEq",
     derive = "Default",
     doc = "A kind of environment: its components, the order in which they depend on each other, and the defaults for environments made from it.",
-    printcolumn(
-        name = "Accepted",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Accepted\")].status"
-    ),
-    printcolumn(name = "TTL", type_ = "string", json_path = ".spec.ttl"),
-    printcolumn(name = "Domain", type_ = "string", json_path = ".spec.ingress.domain"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Accepted\")].reason",
-        priority = 1
-    ),
-    printcolumn(name = "Components", type_ = "string", json_path = ".spec.components[*].name", priority = 1)
+    printcolumn = r#"{"name":"Accepted","type":"string","jsonPath":".status.conditions[?(@.type=='Accepted')].status"}"#,
+    printcolumn = r#"{"name":"TTL","type":"string","jsonPath":".spec.ttl"}"#,
+    printcolumn = r#"{"name":"Domain","type":"string","jsonPath":".spec.ingress.domain"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Accepted')].reason","priority":1}"#,
+    printcolumn = r#"{"name":"Components","type":"string","jsonPath":".spec.components[*].name","priority":1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
