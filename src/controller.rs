@@ -6,8 +6,15 @@
 pub mod cache;
 pub mod caches;
 pub mod key;
+pub mod queue;
+pub mod run;
+pub mod start;
+pub mod watch;
+pub mod watches;
 pub mod workload;
 
 pub use caches::{Caches, Guarded};
 pub use key::{Key, Kind, Reconciler, Requeue};
+pub use queue::Wakes;
+pub use start::{Parts, operate};
 pub use workload::{Workload, WorkloadKind};

@@ -14,6 +14,7 @@ use petri_crds::{
     meta::LABEL_ENVIRONMENT_UID,
 };
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// An own object that may not decode: one bad object must not hide the others.
 pub type Guarded<K> = DeserializeGuard<K>;
@@ -40,6 +41,7 @@ pub struct Caches {
     /// Deployments, StatefulSets, DaemonSets.
     workloads: [Cache<Workload>; 3],
     namespace: String,
+    arrived: Notify,
 }
 
 impl Caches {
@@ -56,6 +58,7 @@ impl Caches {
             workloads: WorkloadKind::ALL
                 .map(|_| Cache::new(|workload: &Workload| vec![workload.namespace.clone()])),
             namespace: management_namespace.into(),
+            arrived: Notify::new(),
         }
     }
 
@@ -67,16 +70,31 @@ impl Caches {
     /// Names the kinds whose first list is not complete.
     pub fn unsynced(&self) -> Vec<&'static str> {
         let own = [
-            ("environments", self.environments.is_ready()),
-            ("templates", self.templates.is_ready()),
+            ("ephemeralenvironments", self.environments.is_ready()),
+            ("environmenttemplates", self.templates.is_ready()),
             ("sharedcomponents", self.shared_components.is_ready()),
-            ("providers", self.providers.is_ready()),
+            ("sharedcomponentproviders", self.providers.is_ready()),
             ("namespaces", self.namespaces.is_ready()),
             ("jobs", self.jobs.is_ready()),
             ("pods", self.pods.is_ready()),
         ];
         let workloads = WorkloadKind::ALL.map(|kind| (kind.plural(), self.workloads_of(kind).is_ready()));
         own.into_iter().chain(workloads).filter(|(_, ready)| !ready).map(|(name, _)| name).collect()
+    }
+
+    /// Waits until every first list is complete.
+    pub async fn wait_synced(&self) {
+        loop {
+            let arrived = self.arrived.notified();
+            if self.synced() {
+                return;
+            }
+            arrived.await;
+        }
+    }
+
+    pub(crate) fn list_arrived(&self) {
+        self.arrived.notify_waiters();
     }
 
     /// Returns an environment by name; `.0` is `Err` when it does not decode.

@@ -1,0 +1,116 @@
+//! Counts requests to the API server by verb, resource and code.
+use crate::telemetry::metrics::{ApiLabels, Metrics};
+use axum::http::{Method, Request, Response, Uri};
+use futures::{FutureExt, TryFutureExt, future::BoxFuture};
+use std::task::{Context, Poll};
+use tower::{BoxError, Layer, Service};
+
+/// Counts into `petri_api_requests_total`.
+#[derive(Clone, Debug)]
+pub struct CountRequests(pub Metrics);
+
+impl<S> Layer<S> for CountRequests {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted { inner, metrics: self.0.clone() }
+    }
+}
+
+/// See [`CountRequests`].
+#[derive(Clone, Debug)]
+pub struct Counted<S> {
+    inner: S,
+    metrics: Metrics,
+}
+
+impl<S, A, B> Service<Request<A>> for Counted<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let (verb, resource) = classify(request.method(), request.uri());
+        let metrics = self.metrics.clone();
+        let answer = self.inner.call(request).err_into();
+        async move {
+            let outcome = answer.await;
+            let code = outcome.as_ref().map_or(0, |answer: &Response<B>| answer.status().as_u16());
+            metrics.api_requests.get_or_create(&ApiLabels { verb, resource, code }).inc();
+            outcome
+        }
+        .boxed()
+    }
+}
+
+/// Names verb and resource as RBAC does. Both are bounded: no name or namespace is part of them.
+fn classify(method: &Method, uri: &Uri) -> (&'static str, String) {
+    let mut path = uri.path().trim_matches('/').split('/');
+    match path.next() {
+        Some("api") => drop(path.next()),
+        Some("apis") => drop((path.next(), path.next())),
+        _ => return ("get", "other".to_owned()),
+    }
+    let mut rest: Vec<&str> = path.collect();
+    if rest.first() == Some(&"namespaces")
+        && rest.len() > 2
+        && !matches!(rest.get(2), Some(&"finalize" | &"status"))
+    {
+        rest.drain(..2);
+    }
+    let named = rest.len() > 1;
+    let resource = match rest.as_slice() {
+        [resource, _, subresource, ..] => format!("{resource}/{subresource}"),
+        [resource, ..] => (*resource).to_owned(),
+        [] => "other".to_owned(),
+    };
+    let watch = uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
+    let verb = match *method {
+        Method::GET if watch => "watch",
+        Method::GET if named => "get",
+        Method::GET => "list",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if named => "delete",
+        Method::DELETE => "deletecollection",
+        _ => "other",
+    };
+    (verb, resource)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: Method, path: &str, verb: &str, resource: &str) {
+        let got = classify(&method, &path.parse().unwrap());
+        assert_eq!(got, (verb, resource.to_owned()), "{method} {path}");
+    }
+
+    #[test]
+    fn a_request_is_counted_by_verb_and_resource_and_never_by_name() {
+        check(Method::GET, "/api/v1/namespaces/petri-env-1", "get", "namespaces");
+        check(Method::POST, "/api/v1/namespaces?", "create", "namespaces");
+        check(Method::DELETE, "/api/v1/namespaces/x", "delete", "namespaces");
+        check(Method::PUT, "/api/v1/namespaces/x/finalize", "update", "namespaces/finalize");
+        check(Method::GET, "/api/v1/namespaces/x/pods?limit=5", "list", "pods");
+        check(Method::GET, "/api/v1/pods?&watch=true&timeoutSeconds=190", "watch", "pods");
+        check(Method::GET, "/api/v1/namespaces/x/pods/y/log", "get", "pods/log");
+        check(Method::POST, "/apis/batch/v1/namespaces/x/jobs", "create", "jobs");
+        let environments = "/apis/core.petri.run/v1alpha1/namespaces/petri-system/ephemeralenvironments";
+        check(Method::PUT, &format!("{environments}/a/status"), "update", "ephemeralenvironments/status");
+        check(Method::PATCH, &format!("{environments}/a"), "patch", "ephemeralenvironments");
+        check(Method::GET, "/version", "get", "other");
+    }
+}

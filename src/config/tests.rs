@@ -1,0 +1,111 @@
+use super::*;
+
+fn load(yaml: &str) -> Result<Config, ConfigError> {
+    let file = parse(yaml).map_err(|message| ConfigError::Malformed { path: "f".into(), message })?;
+    Config::check(Settings::default().over(file), None)
+}
+
+fn check_refused(yaml: &str, expected: &str) {
+    let error = load(yaml).expect_err(yaml).to_string();
+    assert!(error.contains(expected), "{yaml}: {error}");
+}
+
+#[test]
+fn an_empty_file_gives_the_documented_defaults() {
+    let config = load("# nothing\n\n").unwrap();
+    assert_eq!(config.management_namespace, "petri-system");
+    assert_eq!(config.shared_namespace, "petri-shared");
+    assert_eq!(config.workers, 4);
+    assert_eq!(config.job_deadline_secs, 900);
+    assert_eq!(config.default_deploy_timeout_secs, 900);
+    assert_eq!(config.pod_failure_timeout_secs, 300);
+    assert_eq!(config.resync_secs, 600);
+    assert!(config.leader_election);
+    assert_eq!(config.lease_duration_secs, 15);
+    assert_eq!(config.metrics_address.to_string(), "0.0.0.0:9090");
+    assert_eq!(config.health_address.to_string(), "0.0.0.0:8081");
+    assert_eq!(config.otlp_endpoint, None);
+}
+
+#[test]
+fn the_own_namespace_is_the_default_and_the_file_and_then_a_flag_win() {
+    let named = |name: &str| Settings { management_namespace: Some(name.to_owned()), ..Settings::default() };
+    let load =
+        |flags: Settings, file| Config::check(flags.over(file), Some("own")).unwrap().management_namespace;
+    assert_eq!(load(Settings::default(), Settings::default()), "own");
+    assert_eq!(load(Settings::default(), named("file")), "file");
+    assert_eq!(load(named("flag"), named("file")), "flag");
+}
+
+#[test]
+fn what_is_printed_loads_to_the_same() {
+    let config = load(
+        "managementNamespace: mine\nworkers: 7\nleaderElection: false\ndeployerClusterRoles: [a, 'b:c']\n\
+         otlpEndpoint: http://collector:4317\nlogLevel: info,petri=debug\ndeployerImagePullPolicy: Never",
+    )
+    .unwrap();
+    assert_eq!(load(&config.to_yaml().unwrap()).unwrap(), config);
+}
+
+#[test]
+fn an_unknown_field_is_refused_by_name() {
+    check_refused("worker: 4", "worker");
+    check_refused("leader_election: false", "leader_election");
+}
+
+#[test]
+fn a_value_of_another_type_is_refused() {
+    for yaml in ["workers: many", "leaderElection: 3", "deployerClusterRoles: x", "- workers", "workers: 1.5"]
+    {
+        assert!(load(yaml).is_err(), "{yaml}");
+    }
+}
+
+#[test]
+fn a_number_out_of_range_is_refused_with_field_value_and_range() {
+    check_refused("workers: 0", "workers: \"0\" is not allowed: must be from 1 to 256");
+    check_refused("workers: -1", "workers: \"-1\" is not allowed: must be from 1 to 256");
+    check_refused("jobDeadlineSecs: 60", "jobDeadlineSecs: \"60\" is not allowed: must be from 120 to 86400");
+    check_refused("defaultDeployTimeoutSecs: 0", "defaultDeployTimeoutSecs");
+    check_refused("podFailureTimeoutSecs: 86401", "podFailureTimeoutSecs");
+    check_refused("resyncSecs: 5000000000", "resyncSecs");
+    check_refused("leaseDurationSecs: 2", "leaseDurationSecs");
+    check_refused("leaseRenewSecs: 0", "leaseRenewSecs");
+    check_refused("leaseMarginSecs: 101", "leaseMarginSecs");
+    assert_eq!(load("podFailureTimeoutSecs: 0").unwrap().pod_failure_timeout_secs, 0);
+}
+
+#[test]
+fn names_images_addresses_and_levels_are_checked() {
+    check_refused("managementNamespace: Upper", "managementNamespace");
+    check_refused("managementNamespace: ''", "managementNamespace");
+    check_refused("sharedNamespace: a.b", "sharedNamespace");
+    check_refused("deployerImage: ''", "deployerImage");
+    check_refused("deployerImage: 'a b'", "deployerImage");
+    check_refused("deployerImagePullPolicy: always", "Always, IfNotPresent or Never");
+    check_refused("deployerClusterRoles: [ok, Not_ok]", "Not_ok");
+    check_refused("metricsAddress: ':9090'", "metricsAddress");
+    check_refused("healthAddress: localhost", "healthAddress");
+    check_refused("otlpEndpoint: collector", "otlpEndpoint");
+    check_refused("logLevel: loud", "logLevel");
+    check_refused("logLevel: petri=loud", "logLevel");
+}
+
+#[test]
+fn values_that_contradict_each_other_are_refused() {
+    check_refused("managementNamespace: petri-shared", "sharedNamespace");
+    check_refused("leaseDurationSecs: 7", "greater than leaseRenewSecs + leaseMarginSecs = 7");
+    check_refused("metricsAddress: 0.0.0.0:8081", "healthAddress");
+}
+
+#[test]
+fn all_mistakes_are_named_at_once() {
+    let error = load("workers: 0\nresyncSecs: 0\nlogLevel: loud").unwrap_err().to_string();
+    assert_eq!(error.lines().count(), 3, "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Config::load(Some(Path::new("/nonexistent/f.yaml")), Settings::default(), None).unwrap_err();
+    assert!(error.to_string().contains("/nonexistent/f.yaml"), "{error}");
+}

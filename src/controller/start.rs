@@ -1,0 +1,184 @@
+//! Puts the runtime together: clients, watches, caches, queue, leadership, health and metrics.
+use crate::{
+    client::{Clients, CountRequests},
+    clock::Clock,
+    config::Config,
+    controller::{
+        Caches, Reconciler, Wakes,
+        queue::queue,
+        run::{Ended, Loop},
+        watches::{Scope, Watches},
+    },
+    leader::{Elector, Leadership, Terms, identity},
+    telemetry::{
+        health::{self, Probe},
+        metrics::Metrics,
+    },
+};
+use kube::api::Api;
+use petri_crds::Phase;
+use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
+use tracing::info;
+
+/// Name of the Lease in the management namespace.
+const LEASE: &str = "petri-operator";
+
+/// Why the operator does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no usable cluster configuration.
+    #[error("no cluster configuration: {0}")]
+    Cluster(#[from] kube::config::InferConfigError),
+    /// The cluster configuration makes no client.
+    #[error("no client for the cluster: {0}")]
+    Client(#[from] kube::Error),
+    /// An address cannot be served.
+    #[error("cannot serve {0}: {1}")]
+    Serve(SocketAddr, io::Error),
+    /// Signals cannot be received.
+    #[error("cannot receive signals: {0}")]
+    Signals(io::Error),
+}
+
+/// What a reconciler is made from.
+#[derive(Clone)]
+pub struct Parts {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The client for everything a reconcile does: it repeats nothing by itself, and refuses writes while this
+    /// process does not lead.
+    pub client: kube::Client,
+    /// What is watched.
+    pub caches: Arc<Caches>,
+    /// To wake keys from elsewhere, such as HTTP probes.
+    pub wakes: Wakes,
+    /// Whether this process leads.
+    pub leadership: Leadership,
+    /// To count what happens.
+    pub metrics: Metrics,
+    /// To read the time.
+    pub clock: Clock,
+}
+
+/// Runs the operator until it is told to stop or loses leadership.
+///
+/// # Errors
+/// It cannot start. A cluster that does not answer, or lacks the custom resource definitions, is waited for.
+pub async fn operate<R: Reconciler>(
+    config: Config,
+    build: impl FnOnce(&Parts) -> R,
+) -> Result<Ended, StartError> {
+    let clock = Clock;
+    let metrics = Metrics::default();
+    let kube_config = kube::Config::infer().await?;
+    let stop = stopped().map_err(StartError::Signals)?;
+    let count = CountRequests(metrics.clone());
+    let (elector, leadership) = election(&config, &Clients::lease(&kube_config, &count)?, clock);
+    let clients = Clients::new(&kube_config, &count, &leadership)?;
+
+    let scope = Scope {
+        management_namespace: config.management_namespace.clone(),
+        shared_namespace: config.shared_namespace.clone(),
+    };
+    let caches = Arc::new(Caches::new(&config.management_namespace));
+    let (wakes, queue) = queue(config.workers, clock);
+    let watches = Watches::start(clients.watch, &scope, Arc::clone(&caches), wakes.clone(), clock);
+    serve(&config, &watches, &caches, &metrics).await?;
+
+    let (release, released) = oneshot::channel();
+    let election = elector.map(|elector| tokio::spawn(elector.run(released)));
+    let resync = config.resync();
+    let parts = Parts {
+        config: Arc::new(config),
+        client: clients.effects,
+        caches: Arc::clone(&caches),
+        wakes: wakes.clone(),
+        leadership: leadership.clone(),
+        metrics: metrics.clone(),
+        clock,
+    };
+    let reconciler = Arc::new(build(&parts));
+    let ended = Loop { reconciler, caches, wakes, queue, leadership, metrics, resync }.run(stop).await;
+    if ended == Ended::Stopped {
+        // Only now, when nothing runs any more, may somebody else begin.
+        drop(release);
+        if let Some(election) = election {
+            // It has its own limit, and a panic in it changes nothing now.
+            let _ = election.await;
+        }
+    }
+    Ok(ended)
+}
+
+fn election(config: &Config, client: &kube::Client, clock: Clock) -> (Option<Elector>, Leadership) {
+    if !config.leader_election {
+        return (None, Leadership::always(clock));
+    }
+    let terms = Terms {
+        name: LEASE.to_owned(),
+        identity: identity(),
+        duration: Duration::from_secs(config.lease_duration_secs),
+        renew: Duration::from_secs(config.lease_renew_secs),
+        margin: Duration::from_secs(config.lease_margin_secs),
+    };
+    let elector = Elector::new(Api::namespaced(client.clone(), &config.management_namespace), terms, clock);
+    let leadership = elector.leadership();
+    (Some(elector), leadership)
+}
+
+async fn serve(
+    config: &Config,
+    watches: &Watches,
+    caches: &Arc<Caches>,
+    metrics: &Metrics,
+) -> Result<(), StartError> {
+    let watched = watches.watched();
+    let live: Probe = {
+        let watched = watched.clone();
+        Arc::new(move || Watches::live(&watched))
+    };
+    let ready: Probe = {
+        let caches = Arc::clone(caches);
+        Arc::new(move || Watches::ready(&watched, &caches))
+    };
+    let caches = Arc::clone(caches);
+    let refresh = Arc::new(move |metrics: &Metrics| metrics.set_environments(&by_phase(&caches)));
+    let probes = health::probes(live, ready);
+    let scrape = health::scrape(metrics.clone(), refresh);
+    for (address, routes) in [(config.health_address, probes), (config.metrics_address, scrape)] {
+        let (bound, _) =
+            health::serve(address, routes).await.map_err(|error| StartError::Serve(address, error))?;
+        info!(address = %bound, "serving");
+    }
+    Ok(())
+}
+
+const PHASES: [Phase; 5] =
+    [Phase::Pending, Phase::Deploying, Phase::Ready, Phase::Terminating, Phase::Failed];
+
+/// Counts the environments in each phase.
+fn by_phase(caches: &Caches) -> BTreeMap<&'static str, i64> {
+    let mut counts: BTreeMap<_, _> = PHASES.map(|phase| (phase.as_str(), 0)).into();
+    for environment in caches.environments.all() {
+        let status = environment.0.as_ref().ok().and_then(|environment| environment.status.as_ref());
+        let phase = status.and_then(|status| status.phase).unwrap_or_default();
+        *counts.entry(phase.as_str()).or_default() += 1;
+    }
+    counts
+}
+
+/// Is done at the first SIGTERM or SIGINT.
+fn stopped() -> io::Result<impl Future<Output = ()>> {
+    let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+    Ok(async move {
+        let [terminate, interrupt] = &mut signals;
+        tokio::select! {
+            _ = terminate.recv() => info!("SIGTERM received"),
+            _ = interrupt.recv() => info!("SIGINT received"),
+        }
+    })
+}

@@ -1,0 +1,75 @@
+//! What can go wrong with one call to the API server, and with starting up.
+use kube::core::Status;
+use std::{error::Error as StdError, time::Duration};
+
+/// The effects client refused a write because this process does not lead, or no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process does not lead: no write is sent")]
+pub struct NotLeading;
+
+/// Why one call to the API server has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The server answered with an error.
+    #[error("{}", .0.message)]
+    Api(Box<Status>),
+    /// There was no answer in time; a write may have been done.
+    #[error("no answer within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    /// The write was not sent.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
+    /// The connection failed, or the answer made no sense; a write may have been done.
+    #[error("{0}")]
+    Transport(#[source] Box<kube::Error>),
+}
+
+impl CallError {
+    /// Returns the server's answer, if it gave one.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Api(status) => Some(status),
+            Self::TimedOut(_) | Self::NotLeading(_) | Self::Transport(_) => None,
+        }
+    }
+
+    /// Tells whether the server said that there is no such object (or no such kind).
+    pub fn is_not_found(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 404)
+    }
+
+    /// Tells whether a precondition failed or the name is taken (409).
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(|status| status.code == 409)
+    }
+
+    /// Tells whether a write may have been done although there is no answer.
+    pub fn is_ambiguous(&self) -> bool {
+        match self {
+            Self::TimedOut(_) | Self::Transport(_) => true,
+            Self::Api(status) => status.code >= 500,
+            Self::NotLeading(_) => false,
+        }
+    }
+}
+
+impl From<kube::Error> for CallError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Api(status),
+            other if is_caused_by_not_leading(&other) => Self::NotLeading(NotLeading),
+            other => Self::Transport(Box::new(other)),
+        }
+    }
+}
+
+fn is_caused_by_not_leading(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<NotLeading>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}

@@ -1,0 +1,226 @@
+//! The metrics of the product contract, in one registry. No label is unbounded.
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
+    registry::Registry,
+};
+use std::collections::BTreeMap;
+
+/// Label `phase`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PhaseLabel {
+    /// A phase as the status writes it.
+    pub phase: &'static str,
+}
+
+/// Label `reason`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReasonLabel {
+    /// A stable reason.
+    pub reason: &'static str,
+}
+
+/// Label `name`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct NameLabel {
+    /// A SharedComponent: as many as an administrator made.
+    pub name: String,
+}
+
+/// Label `op`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OpLabel {
+    /// What was to be done.
+    pub op: &'static str,
+}
+
+/// Labels `op`, `result`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct JobLabels {
+    /// What the Job was to do.
+    pub op: &'static str,
+    /// How it ended.
+    pub result: &'static str,
+}
+
+/// Label `controller`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ControllerLabel {
+    /// The kind that was reconciled.
+    pub controller: &'static str,
+}
+
+/// Labels `controller`, `class`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ErrorLabels {
+    /// The kind that was reconciled.
+    pub controller: &'static str,
+    /// The class of the error.
+    pub class: &'static str,
+}
+
+/// Labels `verb`, `resource`, `code`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ApiLabels {
+    /// As RBAC names it.
+    pub verb: &'static str,
+    /// As RBAC names it, with the subresource.
+    pub resource: String,
+    /// HTTP status; 0 when there was no answer.
+    pub code: u16,
+}
+
+type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// The metrics; cheap to clone, all clones count into the same.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// `petri_environments`; set at each scrape from the cache.
+    environments: Family<PhaseLabel, Gauge>,
+    /// `petri_environment_phase_transitions_total`.
+    pub phase_transitions: Family<PhaseLabel, Counter>,
+    /// `petri_environment_deploy_duration_seconds`.
+    pub deploy_duration: Histogram,
+    /// `petri_environment_deploy_failures_total`.
+    pub deploy_failures: Family<ReasonLabel, Counter>,
+    /// `petri_component_deploy_duration_seconds`.
+    pub component_deploy_duration: Histogram,
+    /// `petri_deployer_jobs_total`.
+    pub deployer_jobs: Family<JobLabels, Counter>,
+    /// `petri_shared_component_consumers`.
+    pub consumers: Family<NameLabel, Gauge>,
+    /// `petri_forced_cleanups_total`.
+    pub forced_cleanups: Family<OpLabel, Counter>,
+    /// `petri_reconcile_duration_seconds`.
+    pub reconcile_duration: Durations<ControllerLabel>,
+    /// `petri_reconcile_errors_total`.
+    pub reconcile_errors: Family<ErrorLabels, Counter>,
+    /// `petri_api_requests_total`.
+    pub api_requests: Family<ApiLabels, Counter>,
+    /// `petri_resync_found_work_total`.
+    pub resync_found_work: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            environments: Family::default(),
+            phase_transitions: Family::default(),
+            deploy_duration: Histogram::new(MINUTES),
+            deploy_failures: Family::default(),
+            component_deploy_duration: Histogram::new(MINUTES),
+            deployer_jobs: Family::default(),
+            consumers: Family::default(),
+            forced_cleanups: Family::default(),
+            reconcile_duration: Family::new_with_constructor(|| Histogram::new(MILLISECONDS)),
+            reconcile_errors: Family::default(),
+            api_requests: Family::default(),
+            resync_found_work: Counter::default(),
+        }
+    }
+}
+
+/// A reconcile is a few API calls of some milliseconds each; a slow one ends at the calls' time-outs.
+const MILLISECONDS: [f64; 11] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 20.0];
+/// A component takes seconds, a big environment minutes, and the default bound is fifteen of them.
+const MINUTES: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0];
+
+impl Metrics {
+    /// Returns a registry that all clones of `self` count into.
+    pub fn registry(&self) -> Registry {
+        let mut registry = Registry::with_prefix("petri");
+        let r = &mut registry;
+        r.register("environments", "Environments by phase", self.environments.clone());
+        r.register(
+            "environment_phase_transitions",
+            "Phases that environments entered",
+            self.phase_transitions.clone(),
+        );
+        r.register(
+            "environment_deploy_duration_seconds",
+            "From the start of a rollout until the environment was ready",
+            self.deploy_duration.clone(),
+        );
+        r.register("environment_deploy_failures", "Rollouts that failed", self.deploy_failures.clone());
+        r.register(
+            "component_deploy_duration_seconds",
+            "From the first Job of a component until it was ready",
+            self.component_deploy_duration.clone(),
+        );
+        r.register("deployer_jobs", "Deployer Jobs that ended", self.deployer_jobs.clone());
+        r.register("shared_component_consumers", "Consumers of a shared component", self.consumers.clone());
+        r.register("forced_cleanups", "Cleanup steps that were given up", self.forced_cleanups.clone());
+        r.register(
+            "reconcile_duration_seconds",
+            "Time that one reconcile took",
+            self.reconcile_duration.clone(),
+        );
+        r.register("reconcile_errors", "Reconciles that ended in an error", self.reconcile_errors.clone());
+        r.register(
+            "api_requests",
+            "Requests to the API server; code 0: no answer",
+            self.api_requests.clone(),
+        );
+        r.register(
+            "resync_found_work",
+            "Slow resyncs that found work, which an event should have announced",
+            self.resync_found_work.clone(),
+        );
+        r.register("build", "This program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry
+    }
+
+    /// Sets how many environments are in each phase; phases that are not named are zero.
+    pub fn set_environments(&self, by_phase: &BTreeMap<&'static str, i64>) {
+        self.environments.clear();
+        for (phase, count) in by_phase {
+            self.environments.get_or_create(&PhaseLabel { phase }).set(*count);
+        }
+    }
+}
+
+/// Writes a registry in the OpenMetrics text format.
+///
+/// # Errors
+/// A metric does not encode, which is a bug.
+pub fn encode(registry: &Registry) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    text::encode(&mut text, registry)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_the_contract_are_what_is_scraped() {
+        let metrics = Metrics::default();
+        metrics.set_environments(&BTreeMap::from([("Ready", 3), ("Failed", 0)]));
+        metrics.phase_transitions.get_or_create(&PhaseLabel { phase: "Ready" }).inc();
+        metrics.resync_found_work.inc();
+        let api =
+            ApiLabels { verb: "update", resource: "ephemeralenvironments/status".to_owned(), code: 409 };
+        metrics.api_requests.get_or_create(&api).inc();
+        metrics
+            .reconcile_duration
+            .get_or_create(&ControllerLabel { controller: "environment" })
+            .observe(0.003);
+        let errors = ErrorLabels { controller: "environment", class: "conflict" };
+        metrics.reconcile_errors.get_or_create(&errors).inc();
+        let text = encode(&metrics.registry()).unwrap();
+        for line in [
+            "petri_environments{phase=\"Ready\"} 3",
+            "petri_environments{phase=\"Failed\"} 0",
+            "petri_environment_phase_transitions_total{phase=\"Ready\"} 1",
+            "petri_resync_found_work_total 1",
+            "petri_api_requests_total{verb=\"update\",resource=\"ephemeralenvironments/status\",code=\"409\"} 1",
+            "petri_reconcile_duration_seconds_bucket{le=\"0.005\",controller=\"environment\"} 1",
+            "petri_reconcile_errors_total{controller=\"environment\",class=\"conflict\"} 1",
+            "petri_build_info{version=\"0.1.0\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}
