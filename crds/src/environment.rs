@@ -116,6 +116,7 @@ pub struct ComponentOverride {
 pub struct EphemeralEnvironmentStatus {
     /// Summary of where the environment is; the conditions say more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Phase")]
     pub phase: Option<Phase>,
 
     /// The state of the environment in the standard form; `kubectl wait --for=condition=Ready` reads it.
@@ -215,7 +216,6 @@ pub struct ComponentStatus {
     pub unknown: BTreeMap<String, Value>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &i32) -> bool {
     *number == 0
 }

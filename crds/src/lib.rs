@@ -21,7 +21,8 @@ pub use environment::{
     ComponentOverride, ComponentPhase, ComponentStatus, EnvironmentSource, EphemeralEnvironment,
     EphemeralEnvironmentSpec, EphemeralEnvironmentStatus, Phase, Rollout, RolloutResult,
 };
-pub use helm::{GitSource, Helm, SecretName};
+pub use fixtures::refusals;
+pub use helm::{ChartSource, GitSource, Helm, SecretName};
 pub use provider::{
     Binding, Charset, Generate, InstanceKey, InstanceSecret, JobScript, SharedComponentProvider,
     SharedComponentProviderSpec, SharedComponentProviderStatus,
@@ -36,8 +37,11 @@ pub use template::{
 };
 pub use value::{EnvValue, Quantity, SecretKeyRef};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::core::CustomResourceExt;
+use std::collections::BTreeMap;
 
 /// The API group of the four kinds.
 pub const GROUP: &str = "core.petri.run";
@@ -47,12 +51,30 @@ pub const VERSION: &str = "v1alpha1";
 /// The four CustomResourceDefinitions, in the order in which they are printed and installed.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![
+    let mut crds = vec![
         EphemeralEnvironment::crd(),
         EnvironmentTemplate::crd(),
         SharedComponent::crd(),
         SharedComponentProvider::crd(),
-    ]
+    ];
+    let schemas =
+        crds.iter_mut().flat_map(|crd| &mut crd.spec.versions).filter_map(|version| version.schema.as_mut());
+    schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()).for_each(join_lines);
+    crds
+}
+
+/// Takes the line breaks of the source file out of the docs; `kubectl explain` wraps lines itself.
+fn join_lines(schema: &mut JSONSchemaProps) {
+    if let Some(doc) = &mut schema.description {
+        *doc = doc.replace('\n', " ");
+    }
+    schema.properties.iter_mut().flat_map(BTreeMap::values_mut).for_each(join_lines);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        join_lines(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        join_lines(values);
+    }
 }
 
 /// Renders a CRD as the YAML that is committed under `crds/yaml`.

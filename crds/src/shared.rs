@@ -62,6 +62,7 @@ impl SharedComponentSpec {
 pub struct SharedComponentStatus {
     /// Summary of where the shared component is; the conditions say more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Phase")]
     pub phase: Option<Phase>,
 
     /// The state in the standard form.

@@ -245,8 +245,8 @@ pub struct NamespaceSettings {
     pub limit_range: Option<LimitRange>,
 
     /// `isolate` admits traffic from within the namespace and from the ingress only; `none` sets no policy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network_policy: Option<NetworkPolicyMode>,
+    #[serde(default, skip_serializing_if = "NetworkPolicyMode::is_none")]
+    pub network_policy: NetworkPolicyMode,
 }
 
 /// The spec of a ResourceQuota.
@@ -310,6 +310,12 @@ pub enum NetworkPolicyMode {
     #[default]
     None,
     Isolate,
+}
+
+impl NetworkPolicyMode {
+    fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
 }
 
 /// What Petri thinks of the template.
