@@ -1,8 +1,10 @@
 //! The lab: a real cluster on this machine, and what the tests and the demo run on it.
 
+pub mod cases;
 pub mod charts;
 pub mod demo;
 pub mod lab;
 pub mod petri;
 pub mod rights;
+pub mod verify;
 pub mod workload;

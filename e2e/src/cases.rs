@@ -1,0 +1,50 @@
+//! What is proven on a real cluster, with Petri running as a Pod from its chart and with its chart's rights.
+//!
+//! A case is a sentence and a function. They run one after the other on one cluster; each leaves nothing behind.
+
+mod audit;
+mod bad_input;
+mod golden;
+mod kill;
+mod life;
+mod refusals;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::petri::{Error, Petri};
+
+type Run = for<'a> fn(&'a Petri<'a>) -> Pin<Box<dyn Future<Output = Result<String, Error>> + Send + 'a>>;
+
+/// One thing that is proven.
+pub struct Case {
+    /// What holds, as a sentence.
+    pub name: &'static str,
+    /// Shows it; returns a short remark on what was seen.
+    pub run: Run,
+}
+
+macro_rules! case {
+    ($name:literal, $run:path) => {
+        Case { name: $name, run: |petri| Box::pin($run(petri)) }
+    };
+}
+
+/// Returns every case, in the order they run.
+pub fn all() -> Vec<Case> {
+    vec![
+        case!("the API server refuses every bad object and takes every good one", refusals::run),
+        case!("the operator has the rights of the table and no others", refusals::rights),
+        case!("a diamond of four goes from Pending to Ready to gone", life::diamond),
+        case!("a changed value is redeployed in place and touches nobody else", life::change),
+        case!("an environment expires by itself within five seconds", life::expiry),
+        case!("what kubectl prints reads as committed", golden::run),
+        case!("a missing template is said, and heals when it comes", bad_input::template),
+        case!("a missing chart fails at once with its reason", bad_input::chart),
+        case!("a value that does not render is said before any Job", bad_input::render),
+        case!("an image that does not exist is said within thirty seconds", bad_input::image),
+        case!("a foreign namespace in the way is left alone", bad_input::foreign),
+        case!("a namespace deleted by hand is said, and the deletion still ends", bad_input::lost),
+        case!("the operator killed after each kind of write ends where it would have", kill::run),
+    ]
+}
