@@ -22,7 +22,7 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(1500);
 #[derive(Debug, Error)]
 pub enum WorkloadError {
     /// The database refused or was not there.
-    #[error("database: {0}")]
+    #[error("database: {}", reason(.0))]
     Database(#[from] tokio_postgres::Error),
     /// A peer did not answer in time.
     #[error("{0} did not answer in time")]
@@ -36,6 +36,11 @@ pub enum WorkloadError {
     /// The socket failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
+}
+
+/// The error alone says "db error" or "error connecting to server"; its cause says why.
+fn reason(error: &tokio_postgres::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 /// Serves `router` until `stop` resolves, then finishes the requests in flight.

@@ -9,7 +9,7 @@ use super::{CALL_TIMEOUT, WorkloadError};
 /// One transaction, so that replicas that start together do not trip over each other's CREATE.
 const SCHEMA: &str = "
     SELECT pg_advisory_xact_lock(7);
-    CREATE TABLE IF NOT EXISTS queries (only bool PRIMARY KEY CHECK (only), total bigint NOT NULL);
+    CREATE TABLE IF NOT EXISTS queries (single bool PRIMARY KEY CHECK (single), total bigint NOT NULL);
     INSERT INTO queries VALUES (true, 0) ON CONFLICT DO NOTHING;
     CREATE TABLE IF NOT EXISTS work (id bigserial PRIMARY KEY, worker text NOT NULL);";
 
