@@ -209,3 +209,6 @@ impl Elector {
         (self.terms.duration.saturating_sub(self.terms.margin + self.terms.renew) / 3).max(CALL_MIN)
     }
 }
+
+#[cfg(test)]
+mod tests;

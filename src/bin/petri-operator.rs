@@ -1,2 +1,90 @@
-//! petri-operator.
-fn main() {}
+//! petri-operator: reads its configuration, and runs until it is told to stop or loses leadership.
+use clap::Parser;
+use petri::{
+    config::{Config, Settings},
+    controller::{Key, Reconciler, Requeue, operate, run::Ended},
+    telemetry::logs,
+};
+use std::{path::PathBuf, process::ExitCode};
+use tracing::{error, info, warn};
+
+/// The Petri operator: makes ephemeral environments from templates, and takes them away again.
+#[derive(Parser)]
+#[command(name = "petri-operator", version)]
+struct Arguments {
+    /// YAML file with the same settings in camelCase; unknown fields are refused
+    #[arg(long, env = "PETRI_CONFIG")]
+    config: Option<PathBuf>,
+    /// Only check the configuration
+    #[arg(long)]
+    check: bool,
+    /// Only check the configuration and print the whole of it
+    #[arg(long)]
+    print_config: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let own_namespace = std::env::var("POD_NAMESPACE").ok();
+    let config = match Config::load(arguments.config.as_deref(), arguments.settings, own_namespace.as_deref())
+    {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    if arguments.print_config {
+        return print(&config);
+    }
+    if arguments.check {
+        return ExitCode::SUCCESS;
+    }
+    if let Err(error) = logs::start(&config.log_level) {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    run(config)
+}
+
+fn print(config: &Config) -> ExitCode {
+    match config.to_yaml() {
+        Ok(yaml) => {
+            print!("{yaml}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One thread is enough for an operator that waits nearly always, and keeps its memory small.
+#[tokio::main(flavor = "current_thread")]
+async fn run(config: Config) -> ExitCode {
+    info!(version = env!("CARGO_PKG_VERSION"), namespace = config.management_namespace, "starting");
+    match operate(config, |_| Nothing).await {
+        Ok(Ended::Stopped) => ExitCode::SUCCESS,
+        Ok(Ended::LeadershipLost(why)) => {
+            warn!(why, "leadership is lost: ending, so that nothing of it goes on");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            error!(%error, "cannot start");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Looks and does nothing.
+struct Nothing;
+
+impl Reconciler for Nothing {
+    async fn reconcile(&self, key: &Key) -> Requeue {
+        info!(%key, "nothing is done about it");
+        Requeue::settled()
+    }
+}

@@ -55,3 +55,48 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock::Clock, error::CallError};
+    use axum::{body::Body, http::Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::{
+        Client,
+        api::{Api, DeleteParams, Patch, PatchParams, PostParams},
+    };
+    use std::{convert::Infallible, time::Duration};
+    use tower::service_fn;
+
+    fn api(leadership: &Leadership) -> Api<ConfigMap> {
+        let echo = service_fn(|_| {
+            let body = Body::from("{\"metadata\":{\"name\":\"a\"}}");
+            std::future::ready(Ok::<_, Infallible>(Response::new(body)))
+        });
+        Api::namespaced(Client::new(Fence::new(leadership.clone()).layer(echo), "default"), "default")
+    }
+
+    async fn outcomes(api: &Api<ConfigMap>) -> Vec<bool> {
+        let object = ConfigMap::default();
+        let fenced = |error: kube::Error| matches!(CallError::from(error), CallError::NotLeading(_));
+        vec![
+            api.create(&PostParams::default(), &object).await.is_err_and(fenced),
+            api.replace("a", &PostParams::default(), &object).await.is_err_and(fenced),
+            api.patch("a", &PatchParams::default(), &Patch::Merge(&object)).await.is_err_and(fenced),
+            api.delete("a", &DeleteParams::default()).await.is_err_and(fenced),
+            api.get("a").await.is_err(),
+        ]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_write_is_refused_before_leading_and_after_the_deadline_and_no_read_ever_is() {
+        let leadership = Leadership::waiting(Clock);
+        let api = api(&leadership);
+        assert_eq!(outcomes(&api).await, [true, true, true, true, false]);
+        leadership.lead(Clock.instant() + Duration::from_secs(10));
+        assert_eq!(outcomes(&api).await, [false; 5]);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(outcomes(&api).await, [true, true, true, true, false]);
+    }
+}

@@ -177,3 +177,92 @@ impl<T: Cached> Cache<T> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+    fn object(name: &str, version: &str, group: &str) -> ConfigMap {
+        let metadata = ObjectMeta {
+            namespace: Some("ns".to_owned()),
+            name: Some(name.to_owned()),
+            resource_version: Some(version.to_owned()),
+            labels: Some([("group".to_owned(), group.to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        ConfigMap { metadata, ..ConfigMap::default() }
+    }
+
+    fn cache(objects: &[(&str, &str, &str)]) -> Cache<ConfigMap> {
+        let cache = Cache::new(|it: &ConfigMap| it.labels().values().cloned().collect());
+        list(&cache, objects);
+        cache
+    }
+
+    /// A whole list arrives; returns who changed.
+    fn list(cache: &Cache<ConfigMap>, objects: &[(&str, &str, &str)]) -> Vec<String> {
+        assert!(cache.apply(Event::Init).is_empty());
+        for (name, version, group) in objects {
+            assert!(cache.apply(Event::InitApply(object(name, version, group))).is_empty());
+        }
+        names(&cache.apply(Event::InitDone))
+    }
+
+    fn names(objects: &[Arc<ConfigMap>]) -> Vec<String> {
+        objects.iter().map(|it| it.name_any()).collect()
+    }
+
+    #[test]
+    fn nothing_is_known_before_the_first_list_is_complete() {
+        let cache = Cache::new(|_: &ConfigMap| Vec::new());
+        cache.apply(Event::Init);
+        cache.apply(Event::InitApply(object("a", "1", "g")));
+        assert!(!cache.is_ready() && cache.is_empty());
+        cache.apply(Event::InitDone);
+        assert!(cache.is_ready() && cache.len() == 1);
+    }
+
+    #[test]
+    fn a_list_after_a_gap_names_what_vanished_appeared_or_changed_and_nothing_else() {
+        let cache = cache(&[("kept", "1", "g"), ("changed", "1", "g"), ("vanished", "1", "g")]);
+        let mut changed = list(&cache, &[("kept", "1", "g"), ("changed", "2", "g"), ("new", "3", "g")]);
+        changed.dedup();
+        changed.sort();
+        changed.dedup();
+        assert_eq!(changed, ["changed", "new", "vanished"]);
+        assert_eq!(names(&cache.all()), ["changed", "kept", "new"]);
+        assert_eq!(names(&cache.group("g")), ["changed", "kept", "new"]);
+    }
+
+    #[test]
+    fn the_old_content_stays_readable_while_a_new_list_arrives() {
+        let cache = cache(&[("a", "1", "g")]);
+        cache.apply(Event::Init);
+        cache.apply(Event::InitApply(object("b", "2", "g")));
+        assert!(cache.is_ready());
+        assert_eq!(names(&cache.all()), ["a"]);
+        // The list breaks off and starts again: nothing of the first attempt is left.
+        list(&cache, &[("c", "3", "g")]);
+        assert_eq!(names(&cache.all()), ["c"]);
+    }
+
+    #[test]
+    fn an_object_that_changes_its_group_is_found_in_the_new_one_and_both_owners_hear_of_it() {
+        let cache = cache(&[("a", "1", "old")]);
+        let changed = cache.apply(Event::Apply(object("a", "2", "new")));
+        let groups: Vec<_> = changed.iter().map(|it| it.labels()["group"].clone()).collect();
+        assert_eq!(groups, ["old", "new"]);
+        assert!(cache.group("old").is_empty());
+        assert_eq!(names(&cache.group("new")), ["a"]);
+    }
+
+    #[test]
+    fn a_deleted_object_is_gone_from_its_group_and_its_owner_hears_of_it() {
+        let cache = cache(&[("a", "1", "g"), ("b", "1", "g")]);
+        assert_eq!(names(&cache.apply(Event::Delete(object("a", "5", "g")))), ["a"]);
+        assert!(cache.get("ns", "a").is_none() && cache.get("ns", "b").is_some());
+        assert_eq!(names(&cache.group("g")), ["b"]);
+        assert!(cache.get("other", "b").is_none());
+    }
+}

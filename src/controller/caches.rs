@@ -93,6 +93,23 @@ impl Caches {
         }
     }
 
+    /// Ends every first list with what has arrived.
+    #[cfg(test)]
+    pub(crate) fn sync_all(&self) {
+        use kube::runtime::watcher::Event::InitDone;
+        self.environments.apply(InitDone);
+        self.templates.apply(InitDone);
+        self.shared_components.apply(InitDone);
+        self.providers.apply(InitDone);
+        self.namespaces.apply(InitDone);
+        self.jobs.apply(InitDone);
+        self.pods.apply(InitDone);
+        for cache in &self.workloads {
+            cache.apply(InitDone);
+        }
+        self.list_arrived();
+    }
+
     pub(crate) fn list_arrived(&self) {
         self.arrived.notify_waiters();
     }
@@ -222,3 +239,6 @@ fn provider_of(shared: &Guarded<SharedComponent>) -> Vec<String> {
 fn owner<K: Resource>(object: &K) -> Vec<String> {
     object.meta().labels.iter().filter_map(|labels| labels.get(LABEL_ENVIRONMENT_UID).cloned()).collect()
 }
+
+#[cfg(test)]
+mod tests;

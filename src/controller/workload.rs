@@ -130,3 +130,51 @@ pub(crate) fn reduce(kind: WorkloadKind, raw: Raw, ours: impl Fn(&str) -> bool) 
         deleting: meta.deletion_timestamp.is_some(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn reduced(kind: WorkloadKind, spec: serde_json::Value, status: serde_json::Value) -> Option<Workload> {
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": kind.as_str(),
+            "metadata": {"namespace": "petri-env-12345678", "name": "x", "uid": "u", "generation": 3,
+                         "resourceVersion": "9"},
+            "spec": spec, "status": status,
+        });
+        reduce(kind, serde_json::from_value(object).unwrap(), |namespace| namespace.starts_with("petri-env-"))
+    }
+
+    #[test]
+    fn replicas_are_read_from_a_deployment_whatever_else_stands_in_it() {
+        let spec =
+            json!({"replicas": 3, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}});
+        let status =
+            json!({"observedGeneration": 3, "replicas": 4, "updatedReplicas": 2, "availableReplicas": 1});
+        let it = reduced(WorkloadKind::Deployment, spec, status).unwrap();
+        assert_eq!((it.desired, it.replicas, it.updated, it.available), (3, 4, 2, 1));
+        assert_eq!((it.generation, it.observed_generation, it.deleting), (3, 3, false));
+    }
+
+    #[test]
+    fn unset_replicas_mean_one_and_an_empty_status_means_that_nobody_looked() {
+        let it = reduced(WorkloadKind::StatefulSet, json!({"serviceName": "x"}), json!({})).unwrap();
+        assert_eq!((it.desired, it.available, it.observed_generation), (1, 0, 0));
+    }
+
+    #[test]
+    fn scheduled_numbers_are_read_from_a_daemon_set() {
+        let status = json!({"observedGeneration": 3, "desiredNumberScheduled": 5, "currentNumberScheduled": 4,
+                            "updatedNumberScheduled": 3, "numberAvailable": 2, "numberMisscheduled": 0});
+        let it = reduced(WorkloadKind::DaemonSet, json!({}), status).unwrap();
+        assert_eq!((it.desired, it.replicas, it.updated, it.available), (5, 4, 3, 2));
+    }
+
+    #[test]
+    fn a_workload_of_a_foreign_namespace_is_dropped() {
+        let raw: Raw =
+            serde_json::from_value(json!({"metadata": {"namespace": "kube-system"}, "spec": {}})).unwrap();
+        assert_eq!(reduce(WorkloadKind::Deployment, raw, |namespace| namespace == "mine"), None);
+    }
+}

@@ -27,7 +27,7 @@ impl Leadership {
         Self::with(State::Leading(None), clock)
     }
 
-    pub(super) fn waiting(clock: Clock) -> Self {
+    pub(crate) fn waiting(clock: Clock) -> Self {
         Self::with(State::Waiting, clock)
     }
 
@@ -78,7 +78,7 @@ impl Leadership {
     }
 
     /// Leads until `until`. What has run out stays lost, even if the renewal came through after all.
-    pub(super) fn lead(&self, until: Instant) {
+    pub(crate) fn lead(&self, until: Instant) {
         self.state.send_modify(|state| match state {
             State::Waiting => *state = State::Leading(Some(until)),
             State::Leading(Some(before)) if self.clock.instant() < *before => *before = until,
@@ -87,7 +87,7 @@ impl Leadership {
         });
     }
 
-    pub(super) fn lose(&self, why: &str) {
+    pub(crate) fn lose(&self, why: &str) {
         self.state.send_modify(|state| {
             if !matches!(state, State::Lost(_)) {
                 *state = State::Lost(why.to_owned());

@@ -1,20 +1,18 @@
 //! JSON lines on standard output.
-use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use std::error::Error;
+use tracing_subscriber::EnvFilter;
 
-/// Starts logging at this level; `RUST_LOG` adds directives for single modules.
-///
-/// kube's own request log is off: it calls every refused request an error, and refusals are expected here.
+/// Always in force, under whatever is configured. kube's request log calls every refused request an error, and
+/// refusals are expected here; the others are chatter of the connection.
+const QUIET: &str = "kube_client::client::builder=off,hyper_util=warn,h2=warn,rustls=warn,tower=warn";
+
+/// Starts logging by these directives; `RUST_LOG`, if set, replaces them.
 ///
 /// # Errors
-/// Logging was started before.
-pub fn start(level: LevelFilter) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let quiet =
-        ["kube_client::client::builder=off", "hyper_util=warn", "tower=warn", "h2=warn", "rustls=warn"];
-    let extra = std::env::var("RUST_LOG").unwrap_or_default();
-    let directives = quiet
-        .into_iter()
-        .chain(extra.split(',').filter(|directive| !directive.is_empty()))
-        .collect::<Vec<_>>();
-    let filter = EnvFilter::builder().with_default_directive(level.into()).parse_lossy(directives.join(","));
+/// The directives make no filter, or logging was started before.
+pub fn start(directives: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let replaced = std::env::var("RUST_LOG").ok().filter(|replaced| !replaced.is_empty());
+    let chosen = replaced.as_deref().unwrap_or(directives);
+    let filter = EnvFilter::try_new(format!("{QUIET},{chosen}"))?;
     tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter).try_init()
 }

@@ -1,0 +1,120 @@
+use super::*;
+use kube::runtime::watcher::Event::Apply;
+use serde_json::{Value, json};
+
+fn of<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).unwrap()
+}
+
+fn environment(name: &str, uid: &str, template: &str) -> Guarded<EphemeralEnvironment> {
+    of(json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment",
+              "metadata": {"namespace": "petri-system", "name": name, "uid": uid}, "spec": {"template": template}}))
+}
+
+fn owned(namespace: &str, name: &str, uid: &str) -> Value {
+    json!({"metadata": {"namespace": namespace, "name": name, "labels": {LABEL_ENVIRONMENT_UID: uid}}})
+}
+
+fn caches() -> Caches {
+    let caches = Caches::new("petri-system");
+    caches.environments.apply(Apply(environment("a", "uid-a", "small")));
+    caches.environments.apply(Apply(environment("b", "uid-b", "small")));
+    caches.environments.apply(Apply(environment("c", "uid-c", "big")));
+    caches
+}
+
+#[test]
+fn a_template_wakes_itself_and_the_environments_that_use_it() {
+    let keys = caches().woken_by_template("small");
+    assert_eq!(keys, [Key::template("small"), Key::environment("a"), Key::environment("b")]);
+    assert_eq!(caches().woken_by_template("unused"), [Key::template("unused")]);
+}
+
+#[test]
+fn an_environment_that_changes_its_template_is_found_by_the_new_one_only() {
+    let caches = caches();
+    caches.environments.apply(Apply(environment("a", "uid-a", "big")));
+    assert_eq!(caches.environments_of_template("small").len(), 1);
+    assert_eq!(caches.environments_of_template("big").len(), 2);
+}
+
+#[test]
+fn what_carries_an_environments_uid_wakes_it_and_what_carries_a_strangers_nobody() {
+    let caches = caches();
+    let job: Job = of(owned("petri-env-1", "petri-deploy-x", "uid-b"));
+    assert_eq!(caches.woken_by_owned(&job), [Key::environment("b")]);
+    let stranger: Job = of(owned("petri-env-1", "petri-deploy-x", "uid-z"));
+    assert!(caches.woken_by_owned(&stranger).is_empty());
+    assert!(caches.woken_by_owned(&Job::default()).is_empty());
+}
+
+#[test]
+fn a_workload_wakes_the_environment_that_its_namespace_is_labelled_with() {
+    let caches = caches();
+    caches.namespaces.apply(Apply(of(json!({"metadata": {
+        "name": "petri-env-1", "labels": {LABEL_ENVIRONMENT_UID: "uid-c"}}}))));
+    let workload = |namespace: &str| Workload {
+        kind: WorkloadKind::StatefulSet,
+        namespace: namespace.to_owned(),
+        name: "db".to_owned(),
+        uid: "u".to_owned(),
+        resource_version: "1".to_owned(),
+        generation: 1,
+        observed_generation: 1,
+        desired: 1,
+        replicas: 1,
+        updated: 1,
+        available: 1,
+        deleting: false,
+    };
+    assert_eq!(caches.woken_by_workload(&workload("petri-env-1")), [Key::environment("c")]);
+    assert!(caches.woken_by_workload(&workload("petri-env-2")).is_empty());
+    caches.workloads_of(WorkloadKind::StatefulSet).apply(Apply(workload("petri-env-1")));
+    assert_eq!(caches.workloads_in("petri-env-1").len(), 1);
+    assert!(caches.workload(WorkloadKind::StatefulSet, "petri-env-1", "db").is_some());
+    assert!(caches.workload(WorkloadKind::Deployment, "petri-env-1", "db").is_none());
+}
+
+#[test]
+fn a_provider_wakes_the_shared_components_made_from_it() {
+    let caches = caches();
+    let shared = |name: &str, provider: &str| {
+        of(json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "SharedComponent",
+                  "metadata": {"namespace": "petri-system", "name": name}, "spec": {"provider": provider}}))
+    };
+    caches.shared_components.apply(Apply(shared("db", "postgres")));
+    caches.shared_components.apply(Apply(shared("cache", "redis")));
+    assert_eq!(caches.woken_by_provider("postgres"), [Key::shared_component("db")]);
+}
+
+#[test]
+fn an_object_that_does_not_decode_is_kept_with_its_error_and_still_woken() {
+    let caches = caches();
+    let bad: Guarded<EphemeralEnvironment> = of(
+        json!({"metadata": {"namespace": "petri-system", "name": "bad", "uid": "uid-bad"}, "spec": {"template": 5}}),
+    );
+    caches.environments.apply(Apply(bad));
+    assert!(caches.environment("bad").unwrap().0.is_err());
+    assert!(caches.keys().contains(&Key::environment("bad")));
+    assert_eq!(caches.woken_by_owned(&of::<Job>(owned("x", "y", "uid-bad"))), [Key::environment("bad")]);
+}
+
+#[test]
+fn jobs_are_found_by_the_environments_uid_in_all_namespaces() {
+    let caches = caches();
+    caches.jobs.apply(Apply(of(owned("petri-env-1", "deploy", "uid-a"))));
+    caches.jobs.apply(Apply(of(owned("petri-shared", "provision", "uid-a"))));
+    caches.jobs.apply(Apply(of(owned("petri-env-2", "deploy", "uid-b"))));
+    assert_eq!(caches.jobs_of("uid-a").len(), 2);
+    assert!(caches.pods_of("uid-a").is_empty());
+}
+
+#[tokio::test]
+async fn the_caches_are_synced_when_the_last_first_list_is_complete() {
+    let caches = Caches::new("petri-system");
+    assert_eq!(caches.unsynced().len(), 10);
+    assert!(futures::FutureExt::now_or_never(caches.wait_synced()).is_none());
+    caches.sync_all();
+    caches.wait_synced().await;
+    assert!(caches.unsynced().is_empty());
+}
