@@ -115,6 +115,12 @@ pub(super) const CASES: &[Case] = &[
             r#"otlpEndpoint: "http://collector:4317""#,
         ]),
     ),
+    case(
+        "a leader renews and stops within its lease",
+        PETRI,
+        &["config.leaseDurationSecs=5"],
+        Lines(&["leaseDurationSecs: 5", "leaseRenewSecs: 1", "leaseMarginSecs: 1"]),
+    ),
     case("an unknown value is refused", PETRI, &["workers=3"], Refused("workers")),
     case("a negative number is refused", PETRI, &["config.workers=-1"], Refused("workers")),
     case(
