@@ -242,6 +242,9 @@ pub struct Rollout {
     pub end: Option<Time>,
 }
 
+// The variants below have no docs: schemars would drop them and move the documented ones to the end of the list
+// that `kubectl explain` shows.
+
 /// How a rollout ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum RolloutResult {

@@ -50,6 +50,7 @@ pub struct Helm {
     pub values: BTreeMap<String, String>,
 
     /// Values as YAML; every string in it is a Go template. `values` and the environment's values win over it.
+    /// `kubectl apply` drops a null on its way: to take away a default of the chart, write `null` in `values`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     #[schemars(schema_with = "schema::free_object")]
     pub values_object: Map<String, Value>,

@@ -27,8 +27,7 @@ use std::collections::BTreeMap;
     printcolumn = r#"{"name":"TTL","type":"string","jsonPath":".spec.ttl"}"#,
     printcolumn = r#"{"name":"Domain","type":"string","jsonPath":".spec.ingress.domain"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
-    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Accepted')].reason","priority":1}"#,
-    printcolumn = r#"{"name":"Components","type":"string","jsonPath":".spec.components[*].name","priority":1}"#
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type=='Accepted')].reason","priority":1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(

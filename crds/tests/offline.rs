@@ -222,7 +222,7 @@ fn every_kind_has_the_names_columns_and_subresource_that_people_use() {
         listed,
         [
             "eenv: Phase Ready URL Expires Age (Template) (Namespace) (Reason)",
-            "etmpl: Accepted TTL Domain Age (Reason) (Components)",
+            "etmpl: Accepted TTL Domain Age (Reason)",
             "shc: Phase Ready Consumers Max Age (Provider) (Reason)",
             "shcp: Accepted Instance-Secret Provision Age",
         ]
