@@ -1,0 +1,236 @@
+//! Caches and live reads → everything an environment may look at. Reads only, but for the probes it keeps running.
+//!
+//! Caches give breadth; a live read decides wherever a wrong answer would destroy: what a namespace is, and whether a
+//! Job has really ended.
+
+mod fold;
+mod inventory;
+mod jobs;
+mod ledger;
+mod namespaces;
+mod probe;
+mod readiness;
+
+pub use inventory::Inventories;
+pub use ledger::Ledger;
+pub use probe::Prober;
+
+use crate::{
+    adapter::{Defaults, Inputs, Intent, RenderedComponent, intent},
+    client::{CALL_MAX, timed},
+    clock::Clock,
+    controller::{Caches, Guarded, Key},
+    error::CallError,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Client};
+use petri_crds::{
+    EnvironmentTemplate, EphemeralEnvironment,
+    meta::{ANNOTATION_HOLD, ANNOTATION_RETRY, FINALIZER_ENVIRONMENT, TRUE},
+};
+use petri_machines::{
+    environment::{ComponentView, Identity, Invalid, Occupancy, Plan, Reason, Record, World},
+    kernel::{Seen, Timestamp, seen::Ignorance},
+    names::{ComponentName, EnvironmentName, NameError, NamespaceName, Uid},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Looks at the cluster for all environments.
+pub struct Observer {
+    /// For live reads.
+    pub client: Client,
+    /// What is watched.
+    pub caches: Arc<Caches>,
+    /// What was seen given.
+    pub ledger: Arc<Ledger>,
+    /// Inventories that were read.
+    pub inventories: Inventories,
+    /// HTTP probes.
+    pub prober: Prober,
+    /// What holds where a template says nothing.
+    pub defaults: Defaults,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// A world, and what rendering needs besides.
+pub struct Observation {
+    /// What the machine looks at.
+    pub world: World,
+    /// What the Jobs of the plan's components get.
+    pub payloads: BTreeMap<ComponentName, RenderedComponent>,
+    /// The template, if it was found.
+    pub template: Option<Arc<EnvironmentTemplate>>,
+}
+
+/// Names an environment.
+///
+/// # Errors
+/// The object has no UID or no name, which no API server does.
+pub fn identity(own: &EphemeralEnvironment) -> Result<Identity, NameError> {
+    let meta = &own.metadata;
+    Ok(Identity {
+        uid: Uid::new(meta.uid.clone().unwrap_or_default())?,
+        name: EnvironmentName::new(meta.name.clone().unwrap_or_default())?,
+        generation: meta.generation.unwrap_or_default(),
+    })
+}
+
+impl Observer {
+    /// Builds the world of one environment as it was read, for the record that it holds.
+    pub async fn observe(
+        &self,
+        own: &EphemeralEnvironment,
+        identity: &Identity,
+        record: &Record,
+    ) -> Observation {
+        let namespaces = self.namespaces(identity, record, is_deleted(&own.metadata)).await;
+        let place = place(record, &namespaces, &identity.uid);
+        let (template, intent) = match self.template(own).await {
+            Seen::Unknown(why) => (None, Seen::Unknown(why)),
+            Seen::Known(Err(invalid)) => {
+                let inputs =
+                    Inputs { environment: own, template: None, namespace: &place, defaults: self.defaults };
+                (None, Seen::Known(Intent { plan: Err(invalid), ..intent(&inputs) }))
+            }
+            Seen::Known(Ok(template)) => {
+                let inputs = Inputs {
+                    environment: own,
+                    template: template.as_deref(),
+                    namespace: &place,
+                    defaults: self.defaults,
+                };
+                let intent = intent(&inputs);
+                (template, Seen::Known(intent))
+            }
+        };
+        let expiry = expiry(own, &intent);
+        let (plan, payloads) = match intent {
+            Seen::Unknown(why) => (Seen::Unknown(why), BTreeMap::new()),
+            Seen::Known(intent) => (Seen::Known(intent.plan), intent.payloads),
+        };
+        let components = self.components(identity, record, &namespaces, &plan, &payloads).await;
+        let annotation = |key| own.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
+        let world = World {
+            now: self.clock.now(),
+            identity: identity.clone(),
+            deletion: is_deleted(&own.metadata),
+            finalizer: own.metadata.finalizers.iter().flatten().any(|one| one == FINALIZER_ENVIRONMENT),
+            held: annotation(ANNOTATION_HOLD).as_deref() == Some(TRUE),
+            retry: annotation(ANNOTATION_RETRY).filter(|token| !token.is_empty()),
+            expires_at: expiry.0,
+            expiring_at: expiry.1,
+            intent: plan,
+            namespaces,
+            components,
+        };
+        Observation { world, payloads, template }
+    }
+
+    /// Ends what is kept for an environment that is gone.
+    pub fn forget(&self, key: &Key) {
+        self.prober.forget(key);
+    }
+
+    /// The template from the cache; one that is not there is looked for live, since both may just have been applied.
+    async fn template(
+        &self,
+        own: &EphemeralEnvironment,
+    ) -> Seen<Result<Option<Arc<EnvironmentTemplate>>, Invalid>> {
+        if !self.caches.templates.is_ready() {
+            return Seen::Unknown(Ignorance::Unsynced);
+        }
+        let name = own.spec.template.as_str();
+        let found = match self.caches.template(name) {
+            Some(found) => Some(found.0.clone().map_err(|error| error.to_string())),
+            None => {
+                let namespace = own.metadata.namespace.as_deref().unwrap_or_default();
+                let api: Api<Guarded<EnvironmentTemplate>> = Api::namespaced(self.client.clone(), namespace);
+                match timed(CALL_MAX, api.get_opt(name)).await {
+                    Ok(found) => found.map(|found| found.0.map_err(|error| error.to_string())),
+                    Err(error) => return Seen::Unknown(ignorance(&error)),
+                }
+            }
+        };
+        Seen::Known(match found {
+            None => Ok(None),
+            Some(Ok(template)) => Ok(Some(Arc::new(template))),
+            Some(Err(error)) => Err(Invalid {
+                reason: Reason::InvalidConfiguration,
+                message: format!("EnvironmentTemplate {name:?} does not decode: {error}"),
+            }),
+        })
+    }
+
+    async fn components(
+        &self,
+        identity: &Identity,
+        record: &Record,
+        namespaces: &petri_machines::environment::Namespaces,
+        plan: &Seen<Result<Plan, Invalid>>,
+        payloads: &BTreeMap<ComponentName, RenderedComponent>,
+    ) -> BTreeMap<ComponentName, ComponentView> {
+        let jobs = self.jobs(identity, record, namespaces).await;
+        let mut names: BTreeSet<ComponentName> = record.memory.components.keys().cloned().collect();
+        if let Seen::Known(Ok(plan)) = plan {
+            names.extend(plan.components.iter().map(|component| component.name.clone()));
+        }
+        names.extend(jobs.known().into_iter().flat_map(BTreeMap::keys).cloned());
+        let mut views = BTreeMap::new();
+        let mut probed = BTreeSet::new();
+        for name in names {
+            let jobs = match &jobs {
+                Seen::Unknown(why) => Seen::Unknown(*why),
+                Seen::Known(jobs) => jobs.get(&name).cloned().unwrap_or(Seen::Known(Vec::new())),
+            };
+            let readiness = self.readiness(identity, record, &name, payloads.get(&name), &mut probed).await;
+            views.insert(name, ComponentView { jobs, readiness });
+        }
+        self.prober.retain(&Key::environment(identity.name.as_str()), &probed);
+        views
+    }
+}
+
+fn is_deleted(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some()
+}
+
+/// A missing template takes its time to live with it: then what was last shown holds on.
+fn expiry(own: &EphemeralEnvironment, intent: &Seen<Intent>) -> (Option<Timestamp>, Option<Timestamp>) {
+    let shown = || {
+        let at = own.status.as_ref().and_then(|status| status.expires_at.as_ref());
+        at.and_then(|at| u64::try_from(at.0.as_second()).ok()).map(Timestamp)
+    };
+    match intent {
+        Seen::Known(intent)
+            if intent.plan.is_err() && intent.expires_at.is_none() && own.spec.ttl.is_empty() =>
+        {
+            (shown(), None)
+        }
+        Seen::Known(intent) => (intent.expires_at, intent.expiring_at),
+        Seen::Unknown(_) => (shown(), None),
+    }
+}
+
+/// Where the environment is or will be, for templates that name their namespace.
+fn place(record: &Record, namespaces: &petri_machines::environment::Namespaces, uid: &Uid) -> NamespaceName {
+    let assigned = namespaces.assigned.known().and_then(|assigned| assigned.first());
+    let decided = record.memory.binding.name().or(assigned).cloned();
+    let candidates = NamespaceName::candidates(uid);
+    let foreign = |name: &&NamespaceName| namespaces.occupancy.get(*name) == Some(&Occupancy::Foreign);
+    // There are twelve candidates; the fallback is for the compiler.
+    decided
+        .or_else(|| candidates.iter().find(|name| !foreign(name)).or(candidates.first()).cloned())
+        .unwrap_or_else(|| unreachable!("an environment has twelve candidate names"))
+}
+
+/// Says why a read gave nothing.
+fn ignorance(error: &CallError) -> Ignorance {
+    match error.status() {
+        Some(status) if status.code == 403 => Ignorance::Forbidden,
+        Some(_) | None => Ignorance::Failed,
+    }
+}

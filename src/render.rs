@@ -1,0 +1,340 @@
+//! Command → effects, without a call: each effect is one write to the API server with its preconditions.
+
+mod job;
+mod objects;
+mod own;
+mod payload;
+
+pub use job::CONTAINER;
+
+use crate::adapter::RenderedComponent;
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{Namespace, Secret, ServiceAccount},
+    rbac::v1::RoleBinding,
+};
+use kube::core::{ApiResource, DynamicObject};
+use petri_crds::EphemeralEnvironment;
+use petri_machines::{
+    environment::{Cleanup, Command, Identity, NamespaceRef},
+    job::Op,
+    names::{ComponentName, JobName, NameError, NamespaceName, Uid},
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What the operator's configuration says about the objects it makes.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the custom resources and the operator are.
+    pub management_namespace: String,
+    /// The operator's own ServiceAccount, there.
+    pub service_account: String,
+    /// Image of the deployer.
+    pub deployer_image: String,
+    /// When the kubelet pulls it; `IfNotPresent`, `Always` or `Never`.
+    pub deployer_pull_policy: String,
+    /// ClusterRoles that the deployer gets besides `admin`.
+    pub deployer_cluster_roles: Vec<String>,
+    /// Seconds after which Kubernetes ends a Job, and with it the evidence.
+    pub job_deadline_secs: u64,
+}
+
+/// The own object as it was last read or written.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its resourceVersion.
+    pub resource_version: String,
+    /// All its finalizers.
+    pub finalizers: Vec<String>,
+}
+
+/// All that a command may need besides itself.
+pub struct RenderContext<'a> {
+    /// Who the environment is.
+    pub identity: &'a Identity,
+    /// The own object.
+    pub own: &'a Own,
+    /// The operator's configuration.
+    pub settings: &'a Settings,
+    /// The rendered chart and values of each component; not needed for anything that leaves.
+    pub inputs: &'a BTreeMap<ComponentName, RenderedComponent>,
+    /// Labels and annotations that the template asks for on the namespace.
+    pub namespace_extras: &'a Extras,
+    /// W3C trace context for the Jobs.
+    pub traceparent: Option<&'a str>,
+}
+
+/// Labels and annotations of a namespace that are not Petri's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Labels; never one of Petri's own.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Why a command cannot be rendered; a fault of Petri, since the plan was checked before.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// The command is about a component that the inputs do not hold.
+    #[error("component {0} has no rendered input")]
+    NoInput(ComponentName),
+    /// A derived name does not fit.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// An object does not serialise.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// The kinds that are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Resource {
+    /// v1 Namespace.
+    Namespace,
+    /// rbac.authorization.k8s.io/v1 RoleBinding.
+    RoleBinding,
+    /// v1 ServiceAccount.
+    ServiceAccount,
+    /// v1 Secret.
+    Secret,
+    /// batch/v1 Job.
+    Job,
+    /// The own kind.
+    Environment,
+}
+
+impl Resource {
+    /// Returns what an API client must know of the kind.
+    pub fn api(self) -> ApiResource {
+        match self {
+            Self::Namespace => ApiResource::erase::<Namespace>(&()),
+            Self::RoleBinding => ApiResource::erase::<RoleBinding>(&()),
+            Self::ServiceAccount => ApiResource::erase::<ServiceAccount>(&()),
+            Self::Secret => ApiResource::erase::<Secret>(&()),
+            Self::Job => ApiResource::erase::<Job>(&()),
+            Self::Environment => ApiResource::erase::<EphemeralEnvironment>(&()),
+        }
+    }
+}
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Target {
+    /// Its kind.
+    pub resource: Resource,
+    /// Its namespace; none for a Namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// The namespace that must still be the environment's own before anything is written into it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamespaceGuard {
+    /// Name and UID.
+    pub namespace: NamespaceRef,
+    /// What its label must say.
+    pub environment: Uid,
+    /// Whether it must not be terminating: nothing can be created in one that is.
+    pub alive: bool,
+}
+
+/// A right that a create gives; remembered, because the operator may not read RoleBindings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Right {
+    /// The operator's own.
+    Operator,
+    /// The deployer's ServiceAccount.
+    Account,
+    /// The deployer's.
+    Deployer,
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Write {
+    /// Creates; a name that is taken is read back.
+    Create {
+        /// Where.
+        target: Target,
+        /// What.
+        object: Box<DynamicObject>,
+    },
+    /// Deletes exactly this object.
+    Delete {
+        /// Which.
+        target: Target,
+        /// Its identity, a precondition.
+        uid: Uid,
+        /// Its version, a precondition where a change must win over the deletion.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        resource_version: Option<String>,
+        /// Whether it stays until what it owns is gone.
+        foreground: bool,
+    },
+    /// Replaces the list of finalizers of an object that is still as it was read.
+    Finalizers {
+        /// Which.
+        target: Target,
+        /// Its identity, a precondition.
+        uid: Uid,
+        /// Its version, a precondition.
+        resource_version: String,
+        /// The whole list.
+        finalizers: Vec<String>,
+    },
+}
+
+/// One write with what must hold before it and what it brings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// Checked by a live read directly before the write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<NamespaceGuard>,
+    /// The write.
+    pub write: Write,
+    /// What it gives, if it gives a right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grants: Option<Right>,
+}
+
+/// Renders a command. It is one effect, but for the deployer's RoleBindings, of which there is one for each role:
+/// those are repeated whole until all are there.
+///
+/// # Errors
+/// A fault of Petri: a component without input, a name that does not fit.
+pub fn effects(command: &Command, cx: &RenderContext<'_>) -> Result<Vec<Effect>, RenderError> {
+    let effect = match command {
+        Command::AddFinalizer => own::add_finalizer(cx),
+        Command::CreateNamespace { name } => cx.effect(None, objects::namespace(name, cx)?),
+        Command::BindOperator(namespace) => {
+            cx.granting(namespace, objects::operator_binding(namespace, cx)?, Right::Operator)
+        }
+        Command::CreateDeployerAccount(namespace) => {
+            cx.granting(namespace, objects::deployer_account(namespace, cx)?, Right::Account)
+        }
+        Command::BindDeployer(namespace) => return bind_deployer(namespace, cx),
+        Command::CreatePayload { namespace, component, serial } => {
+            let input = cx.inputs.get(component).ok_or_else(|| RenderError::NoInput(component.clone()))?;
+            let about = Attempt { namespace, component, op: Op::Deploy, serial: *serial };
+            cx.effect(Some(namespace), payload::secret(&about, Some(input), cx)?)
+        }
+        Command::CreateJob { namespace, component, serial } => {
+            let input = cx.inputs.get(component).ok_or_else(|| RenderError::NoInput(component.clone()))?;
+            let about = Attempt { namespace, component, op: Op::Deploy, serial: *serial };
+            cx.effect(Some(namespace), job::job(&about, Some(input), cx)?)
+        }
+        Command::Cleanup(cleanup) => self::cleanup(cleanup, cx)?,
+    };
+    Ok(vec![effect])
+}
+
+fn cleanup(cleanup: &Cleanup, cx: &RenderContext<'_>) -> Result<Effect, RenderError> {
+    Ok(match cleanup {
+        Cleanup::DeleteSelf => own::delete(cx),
+        Cleanup::DropFinalizer => own::drop_finalizer(cx),
+        Cleanup::DeletePayload { namespace, name, uid } => {
+            cx.delete(namespace, Resource::Secret, name, uid, false)
+        }
+        Cleanup::DeleteJob { namespace, name, uid } => cx.delete(namespace, Resource::Job, name, uid, true),
+        Cleanup::CreateUndeployPayload { namespace, component, serial } => {
+            let about = Attempt { namespace, component, op: Op::Undeploy, serial: *serial };
+            cx.effect(Some(namespace), payload::secret(&about, None, cx)?)
+        }
+        Cleanup::CreateUndeployJob { namespace, component, serial } => {
+            let about = Attempt { namespace, component, op: Op::Undeploy, serial: *serial };
+            cx.effect(Some(namespace), job::job(&about, None, cx)?)
+        }
+        Cleanup::DeleteNamespace(namespace) => {
+            let target =
+                Target { resource: Resource::Namespace, namespace: None, name: namespace.name.to_string() };
+            let write = Write::Delete {
+                target,
+                uid: namespace.uid.clone(),
+                resource_version: None,
+                foreground: false,
+            };
+            Effect { guard: Some(cx.guard(namespace, false)), write, grants: None }
+        }
+    })
+}
+
+fn bind_deployer(namespace: &NamespaceRef, cx: &RenderContext<'_>) -> Result<Vec<Effect>, RenderError> {
+    let mut effects = Vec::new();
+    for role in &cx.settings.deployer_cluster_roles {
+        effects.push(cx.effect(Some(namespace), objects::deployer_binding(namespace, Some(role), cx)?));
+    }
+    // The last one stands for all: only when it is there is the right recorded.
+    effects.push(cx.granting(namespace, objects::deployer_binding(namespace, None, cx)?, Right::Deployer));
+    Ok(effects)
+}
+
+/// One attempt at one component.
+struct Attempt<'a> {
+    namespace: &'a NamespaceRef,
+    component: &'a ComponentName,
+    op: Op,
+    serial: u64,
+}
+
+impl Attempt<'_> {
+    fn name(&self, cx: &RenderContext<'_>) -> JobName {
+        JobName::of(&cx.identity.uid, &cx.identity.name, self.component, self.op, self.serial)
+    }
+}
+
+/// An object that is ready to be created.
+struct Made {
+    resource: Resource,
+    object: DynamicObject,
+}
+
+impl Made {
+    fn new(resource: Resource, object: &impl Serialize) -> Result<Self, RenderError> {
+        Ok(Self { resource, object: serde_json::from_value(serde_json::to_value(object)?)? })
+    }
+}
+
+impl RenderContext<'_> {
+    fn guard(&self, namespace: &NamespaceRef, alive: bool) -> NamespaceGuard {
+        NamespaceGuard { namespace: namespace.clone(), environment: self.identity.uid.clone(), alive }
+    }
+
+    fn effect(&self, namespace: Option<&NamespaceRef>, made: Made) -> Effect {
+        let Made { resource, object } = made;
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let target = Target { resource, namespace: object.metadata.namespace.clone(), name };
+        let guard = namespace.map(|namespace| self.guard(namespace, true));
+        Effect { guard, write: Write::Create { target, object: Box::new(object) }, grants: None }
+    }
+
+    fn granting(&self, namespace: &NamespaceRef, made: Made, right: Right) -> Effect {
+        Effect { grants: Some(right), ..self.effect(Some(namespace), made) }
+    }
+
+    fn delete(
+        &self,
+        namespace: &NamespaceRef,
+        resource: Resource,
+        name: &JobName,
+        uid: &Uid,
+        foreground: bool,
+    ) -> Effect {
+        let target = Target { resource, namespace: Some(namespace.name.to_string()), name: name.to_string() };
+        let write = Write::Delete { target, uid: uid.clone(), resource_version: None, foreground };
+        Effect { guard: Some(self.guard(namespace, false)), write, grants: None }
+    }
+}
+
+/// Returns the name of the namespace as text, for objects.
+fn text(name: &NamespaceName) -> Option<String> {
+    Some(name.to_string())
+}
+
+#[cfg(test)]
+mod tests;
