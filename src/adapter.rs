@@ -5,6 +5,8 @@
 
 pub mod intent;
 pub mod names;
+pub mod render;
 pub mod ttl;
+pub mod values;
 
 pub use intent::{Defaults, Inputs, Intent, RenderedComponent, intent};

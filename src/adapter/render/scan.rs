@@ -1,0 +1,132 @@
+//! Which blocks are open where: what gotmpl's parser does not check.
+
+use super::Fault;
+
+/// A block that waits for its `end`.
+struct Open {
+    word: &'static str,
+    at: usize,
+    /// Whether its final `else` was passed.
+    last: bool,
+}
+
+/// Refuses blocks without `end`, `end` without block, `else`, `break`, `continue` and `define` in the wrong place,
+/// comments that Go would not take for one, and strings that end with their line.
+pub(super) fn check(source: &str) -> Result<(), Fault> {
+    let mut open: Vec<Open> = Vec::new();
+    let mut from = 0;
+    while let Some(found) = source[from..].find("{{") {
+        let at = from + found;
+        let trims = source[at + 2..].starts_with('-') && source[at + 3..].starts_with(is_space);
+        let inside = if trims { at + 4 } else { at + 2 };
+        if source[inside..].trim_start_matches(is_space).starts_with("/*") {
+            from = comment(source, at, inside)?;
+            continue;
+        }
+        from = action(source, at, inside)?;
+        let mut words = source[inside..from]
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .filter(|word| !word.is_empty());
+        // Only what begins the action is a keyword of it.
+        let begins = source[inside..].trim_start_matches(is_space).starts_with(char::is_alphabetic);
+        if let Some(word) = words.next().filter(|_| begins) {
+            block(&mut open, word, words.next(), at)?;
+        }
+    }
+    match open.pop() {
+        Some(Open { word, at, .. }) => Err(Fault::new(at, format!("{word} has no end"))),
+        None => Ok(()),
+    }
+}
+
+fn block(open: &mut Vec<Open>, word: &str, next: Option<&str>, at: usize) -> Result<(), Fault> {
+    let opener = ["if", "range", "with", "define", "block"].into_iter().find(|opener| *opener == word);
+    if let Some(word) = opener {
+        if word == "define" && !open.is_empty() {
+            return Err(Fault::new(at, "define inside another block"));
+        }
+        open.push(Open { word, at, last: false });
+        return Ok(());
+    }
+    match word {
+        "end" => match open.pop() {
+            Some(_) => Ok(()),
+            None => Err(Fault::new(at, "end without a block")),
+        },
+        "else" => match open.last_mut() {
+            Some(top) if matches!(top.word, "if" | "with" | "range") && !top.last => {
+                let chained = next.is_some_and(|next| next == top.word && next != "range");
+                if !chained && next.is_some() {
+                    return Err(Fault::new(at, format!("else of {} with something behind it", top.word)));
+                }
+                top.last = !chained;
+                Ok(())
+            }
+            _ => Err(Fault::new(at, "else without if, with or range")),
+        },
+        "break" | "continue" => {
+            let mut around = open.iter().rev().take_while(|open| !matches!(open.word, "define" | "block"));
+            if around.any(|open| open.word == "range") {
+                Ok(())
+            } else {
+                Err(Fault::new(at, format!("{word} outside range")))
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns where the text after a comment begins. Go wants nothing between the delimiters and the comment's marks.
+fn comment(source: &str, at: usize, inside: usize) -> Result<usize, Fault> {
+    if !source[inside..].starts_with("/*") {
+        return Err(Fault::new(at, "a comment begins right behind {{"));
+    }
+    let Some(length) = source[inside..].find("*/") else { return Err(Fault::new(at, "unclosed comment")) };
+    let after = inside + length + 2;
+    if source[after..].starts_with("}}") {
+        return Ok(after + 2);
+    }
+    if source[after..].starts_with(is_space) && source[after + 1..].starts_with("-}}") {
+        return Ok(after + 4);
+    }
+    Err(Fault::new(after, "a comment ends right before }}"))
+}
+
+/// Returns where the text after an action begins; delimiters inside its strings do not count.
+fn action(source: &str, at: usize, inside: usize) -> Result<usize, Fault> {
+    let mut from = inside;
+    loop {
+        let Some(found) = source[from..].find(['"', '`', '\'', '}']) else {
+            return Err(Fault::new(at, "{{ without }}"));
+        };
+        from += found;
+        from = match source.as_bytes().get(from) {
+            Some(b'}') if source[from..].starts_with("}}") => return Ok(from + 2),
+            Some(b'}') => from + 1,
+            Some(b'`') => match source[from + 1..].find('`') {
+                Some(length) => from + length + 2,
+                None => return Err(Fault::new(from, "a raw string has no end")),
+            },
+            _ => quoted(source, from)?,
+        };
+    }
+}
+
+/// Returns what follows a string or character literal.
+fn quoted(source: &str, at: usize) -> Result<usize, Fault> {
+    let mut chars = source[at..].char_indices();
+    let quote = chars.next().map(|(_, quote)| quote);
+    while let Some((offset, char)) = chars.next() {
+        match char {
+            '\\' => drop(chars.next()),
+            '\n' => break,
+            _ if Some(char) == quote => return Ok(at + offset + 1),
+            _ => {}
+        }
+    }
+    Err(Fault::new(at, "a string has no end on its line"))
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
