@@ -1,6 +1,9 @@
 # Makes the database at the first start of a pod and runs it. Shell built-ins only: the image need not have coreutils.
 set -eu
 
+# The first process of a container ignores what it does not trap: it would sit out the whole grace period.
+trap 'exit 143' TERM INT
+
 # A start that was interrupted leaves a half-made directory behind: never use it, take the next name.
 if [ -f /data/current ]; then
   read -r dir </data/current
@@ -18,7 +21,7 @@ else
   printf '%s\n' "$dir" >/data/current
 fi
 
-# SIGTERM alone would wait for every client to leave.
+# SIGTERM, handed on, would wait for every client to leave: SIGINT does not.
 "$BIN/postgres" -D "$dir" -c listen_addresses='*' -c unix_socket_directories=/tmp -c fsync=off \
   -c shared_buffers=32MB -c max_connections=50 &
 pid=$!
