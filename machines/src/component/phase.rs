@@ -4,6 +4,7 @@ use crate::{
     job::{Attempt, JobFailure},
     kernel::Timestamp,
     names::{Digest, Uid},
+    reason::FailureReason,
 };
 use serde::{Deserialize, Serialize};
 
@@ -135,6 +136,16 @@ impl Record {
         }
     }
 
+    /// Returns why the last attempt failed; a damaged record may not know.
+    pub fn cause(&self) -> JobFailure {
+        let unknown = || JobFailure {
+            reason: FailureReason::HelmFailed,
+            message: "the cause was not recorded".to_owned(),
+            disrupted: false,
+        };
+        self.failure.clone().unwrap_or_else(unknown)
+    }
+
     /// Whether the component holds one of its level's places.
     pub fn is_under_way(&self) -> bool {
         matches!(self.phase, Phase::Submitting { .. } | Phase::Deploying { .. } | Phase::Settling { .. })
@@ -142,6 +153,22 @@ impl Record {
 }
 
 impl Phase {
+    /// Whether it leaves or has left; only a new rollout brings it back.
+    pub fn leaves(&self) -> bool {
+        match self {
+            Self::Draining { .. }
+            | Self::Undeploying { .. }
+            | Self::Retreating { .. }
+            | Self::Gone { .. } => true,
+            Self::Pending { .. }
+            | Self::Submitting { .. }
+            | Self::Deploying { .. }
+            | Self::Settling { .. }
+            | Self::Ready
+            | Self::Failed => false,
+        }
+    }
+
     /// Returns the phase's name.
     pub fn name(&self) -> &'static str {
         match self {

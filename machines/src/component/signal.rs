@@ -59,7 +59,11 @@ impl<'w> Signal<'w> {
                 if not_before.is_some_and(|at| at > world.now) {
                     Self::Early
                 } else if world.permission == Permission::Admitted && world.plan.is_some() {
-                    Self::Admitted
+                    // A serial is handed out only in sight of the Jobs that may bear it already.
+                    match &world.jobs {
+                        Seen::Known(_) => Self::Admitted,
+                        Seen::Unknown(why) => Self::Unreadable(*why),
+                    }
                 } else {
                     Self::Held
                 }

@@ -182,13 +182,14 @@ fn submitting(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcom
         Signal::Active(job) | Signal::Succeeded(job) | Signal::Broken(job, _) => {
             Transition(Phase::Deploying { attempt: seen(attempt, job) })
         }
+        // A Job that was recorded before its phase was: the record is damaged, the verdict is not.
+        Signal::Lost => charge_deploy(lost(), true, cx),
         Signal::Abandoned
         | Signal::Leaving { .. }
         | Signal::Unreadable(_)
         | Signal::Admitted
         | Signal::Held
         | Signal::Early
-        | Signal::Lost
         | Signal::Ready
         | Signal::Unready(_)
         | Signal::Overdue(_)
@@ -225,15 +226,15 @@ fn deploying(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome
             Transition(settle(cx))
         }
         Signal::Broken(_, failure) => charge_deploy((*failure).clone(), true, cx),
-        Signal::Lost => charge_deploy(lost(), true, cx),
+        // Absent is said only of a Job that was never recorded: a damaged record.
+        Signal::Lost | Signal::Absent => charge_deploy(lost(), true, cx),
+        Signal::Busy(other) => waiting(cx, "an older Job of the release to end", other.name.as_str()),
         Signal::Abandoned
         | Signal::Leaving { .. }
         | Signal::Unreadable(_)
         | Signal::Admitted
         | Signal::Held
         | Signal::Early
-        | Signal::Busy(_)
-        | Signal::Absent
         | Signal::Ready
         | Signal::Unready(_)
         | Signal::Overdue(_)

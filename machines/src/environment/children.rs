@@ -15,7 +15,7 @@ use crate::{
 use std::collections::BTreeMap;
 
 /// What the components may do in this step.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Mode<'a> {
     /// Come to this plan; `admit` says whether anything new may start.
     Rollout {

@@ -16,7 +16,7 @@ pub(super) fn terminating(cleaned: bool, cx: &mut Cx<'_>) -> Outcome<Phase> {
         cx.out.waiting_on("the hold to be removed", "");
         return Handled;
     }
-    let Some(namespace) = namespace(cx) else { return Handled };
+    let Some(namespace) = namespace(cleaned, cx) else { return Handled };
     let standing = match &namespace {
         None => Standing::Nothing,
         Some(namespace) => standing(namespace, cx.world),
@@ -53,13 +53,19 @@ enum Standing {
     Nothing,
 }
 
-/// Finds the namespace that has to go: the recorded one, or one that is found by label when the record was lost.
+/// Finds the namespace that has to go: the recorded one, then any other that bears the label (the record was lost).
 /// `None` while it cannot be told; `Some(None)` when there is none.
-fn namespace(cx: &mut Cx<'_>) -> Option<Option<NamespaceRef>> {
-    if let Binding::Created { namespace } | Binding::Bound { namespace } = &cx.memory.binding {
-        return Some(Some(namespace.clone()));
+fn namespace(cleaned: bool, cx: &mut Cx<'_>) -> Option<Option<NamespaceRef>> {
+    let mut names = Vec::new();
+    match &cx.memory.binding {
+        Binding::Created { namespace } | Binding::Bound { namespace } => {
+            if !cleaned || !matches!(standing(namespace, cx.world), Standing::Nothing) {
+                return Some(Some(namespace.clone()));
+            }
+        }
+        Binding::Claimed { name } => names.push(name.clone()),
+        Binding::Unassigned => {}
     }
-    let mut names: Vec<_> = cx.memory.binding.name().cloned().into_iter().collect();
     match &cx.world.namespaces.assigned {
         Seen::Known(assigned) => names.extend(assigned.iter().cloned()),
         Seen::Unknown(_) => {
@@ -67,7 +73,9 @@ fn namespace(cx: &mut Cx<'_>) -> Option<Option<NamespaceRef>> {
             return None;
         }
     }
-    for name in names {
+    // What bears the recorded name under another UID is not the namespace that was recorded.
+    let lost = cx.memory.binding.uid().and(cx.memory.binding.name());
+    for name in names.into_iter().filter(|name| Some(name) != lost) {
         match binding::occupancy(cx.world, &name) {
             None => {
                 cx.unreadable();
@@ -113,11 +121,19 @@ fn clean(namespace: Option<&NamespaceRef>, standing: &Standing, cx: &mut Cx<'_>)
         Standing::Leaving(_) | Standing::Nothing => Mode::Abandoned,
     };
     // Under a lost record, Jobs in the namespace are what tells of components.
+    let mut told = true;
     for (name, view) in &cx.world.components {
-        if view.jobs.known().is_some_and(|jobs| !jobs.is_empty()) {
-            cx.memory.components.entry(name.clone()).or_insert_with(|| component::Record::new(0));
+        match &view.jobs {
+            Seen::Known(jobs) if jobs.is_empty() => {}
+            Seen::Known(_) => {
+                cx.memory.components.entry(name.clone()).or_insert_with(|| component::Record::new(0));
+            }
+            Seen::Unknown(_) => told &= mode == Mode::Abandoned || cx.memory.components.contains_key(name),
         }
     }
+    if !told {
+        cx.unreadable();
+    }
     children::tend(cx.memory, cx.world, namespace, mode, cx.out);
-    cx.memory.components.values().all(|record| matches!(record.phase, component::Phase::Gone { .. }))
+    told && cx.memory.components.values().all(|record| matches!(record.phase, component::Phase::Gone { .. }))
 }

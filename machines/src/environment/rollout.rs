@@ -45,13 +45,7 @@ fn restarted(
     let planned = &component.planned;
     let same = |payload: Option<&Digest>| payload == Some(&planned.payload) && !asked_again;
     let accepted = record.accepted.as_ref().map(|accepted| &accepted.payload);
-    let leaves = matches!(
-        record.phase,
-        component::Phase::Draining { .. }
-            | component::Phase::Undeploying { .. }
-            | component::Phase::Retreating { .. }
-            | component::Phase::Gone { .. }
-    );
+    let leaves = record.phase.leaves();
     let under_way =
         matches!(record.phase, component::Phase::Submitting { .. } | component::Phase::Deploying { .. });
     let goes_on = under_way && same(record.payload.as_ref());

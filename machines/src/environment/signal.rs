@@ -93,7 +93,9 @@ fn outdated(record: &Record, world: &World, plan: &Plan) -> bool {
     let asked_again = world.retry.is_some() && world.retry != record.memory.retry;
     match &record.phase {
         Phase::Pending | Phase::Terminating { .. } => false,
-        Phase::Deploying { plan: held } | Phase::Ready { plan: held } => *held != plan.digest || asked_again,
+        Phase::Deploying { plan: held } | Phase::Ready { plan: held } => {
+            *held != plan.digest || asked_again || is_torn(record, plan)
+        }
         Phase::Failed { failure } => match &failure.cause {
             Cause::Input => true,
             Cause::Running { plan: tried } => *tried != plan.digest || asked_again,
@@ -102,11 +104,16 @@ fn outdated(record: &Record, world: &World, plan: &Plan) -> bool {
     }
 }
 
+/// Whether a wanted component is missing or leaves: only a damaged record says so, and only a rollout mends it.
+fn is_torn(record: &Record, plan: &Plan) -> bool {
+    let stays = |name| record.memory.components.get(name).is_some_and(|child| !child.phase.leaves());
+    is_bound(record) && !plan.components.iter().all(|component| stays(&component.name))
+}
+
 fn progress<'w>(record: &Record, plan: &Plan) -> Signal<'w> {
     let components = &record.memory.components;
     let failed = |name: &ComponentName, child: &component::Record| {
-        let failure = child.failure.clone()?;
-        matches!(child.phase, component::Phase::Failed).then(|| (name.clone(), failure))
+        matches!(child.phase, component::Phase::Failed).then(|| (name.clone(), child.cause()))
     };
     if let Some((name, failure)) = components.iter().find_map(|(name, child)| failed(name, child)) {
         return Signal::Broken(name, failure);

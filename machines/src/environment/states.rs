@@ -261,6 +261,10 @@ fn is_same(failure: &Failure, invalid: &Invalid) -> bool {
 /// Steps the components before the environment itself, as long as it stays and its namespace can be worked in.
 fn tend(record: &mut Record, world: &World, out: &mut Outbox<Command, Notice>) {
     let Binding::Bound { namespace } = &record.memory.binding else { return };
+    // Unread is not ours: nothing is written before the namespace was looked at.
+    if binding::occupancy(world, &namespace.name).is_none() {
+        return;
+    }
     let namespace = namespace.clone();
     let plan = world.intent.known().and_then(|intent| intent.as_ref().ok());
     let (admit, plan) = match &record.phase {
