@@ -1,1 +1,6 @@
-//! Petri.
+//! The proof of the lifecycle: laws over every state, and a simulated cluster that runs the shipped loop.
+//!
+//! Begin with [`laws`] (what every step promises), then [`invariants`] (what no history may show) and [`dish`]
+//! (the simulated cluster that runs and crashes the real `Cycle`).
+
+pub mod laws;

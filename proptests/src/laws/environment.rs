@@ -1,0 +1,195 @@
+//! The laws of an environment.
+
+use super::{Verdict, is_pure, require, round_trips, settles, speaks};
+use petri_machines::{
+    environment::{Binding, Cleanup, Command, Environment, NamespaceRef, Occupancy, Phase, Record, World},
+    kernel::{Machine, Seen, machine::StepOf, seen::Ignorance},
+    names::NamespaceName,
+};
+use std::collections::BTreeSet;
+
+/// Asks every law of an environment and returns the step they were asked of.
+///
+/// # Errors
+/// The first law that does not hold.
+pub fn all(record: &Record, world: &World) -> Result<StepOf<Environment>, super::Breach> {
+    let step = settles::<Environment>(record, world)?;
+    speaks(&step, is_settled(&step.phase.phase), world.now)?;
+    is_pure::<Environment>(record, world)?;
+    round_trips(record)?;
+    terminates_one_way(record, world, &step)?;
+    keeps_its_namespace(record, &step)?;
+    writes_only_where_it_is_owner(world, &step)?;
+    asks_once(&step)?;
+    ignorance_is_safe(record, world, &step)?;
+    Ok(step)
+}
+
+fn is_settled(phase: &Phase) -> bool {
+    match phase {
+        Phase::Ready { .. } | Phase::Failed { .. } => true,
+        Phase::Pending | Phase::Deploying { .. } | Phase::Terminating { .. } => false,
+    }
+}
+
+/// Law 3: Terminating leaves only to gone, with commands of leaving only; the finalizer goes last.
+fn terminates_one_way(record: &Record, world: &World, step: &StepOf<Environment>) -> Verdict {
+    let law = "terminates one way";
+    let terminating = |record: &Record| matches!(record.phase, Phase::Terminating { .. });
+    let doomed = world.deletion || terminating(record);
+    require(law, !doomed || terminating(&step.phase), || format!("lives on: {:?}", step.phase.phase))?;
+    let creates = step.commands.iter().find(|command| !matches!(command, Command::Cleanup(_)));
+    require(law, !doomed || creates.is_none(), || format!("still creates {creates:?}"))?;
+    let cleaned = step.phase.phase == Phase::Terminating { cleaned: true };
+    for command in &step.commands {
+        match command {
+            Command::Cleanup(Cleanup::DeleteNamespace(_)) => {
+                require(law, cleaned, || "the namespace goes before it is cleaned up".to_owned())?;
+            }
+            Command::Cleanup(Cleanup::DropFinalizer) => {
+                require(law, cleaned, || "the finalizer goes before the clean-up".to_owned())?;
+                let left = owned(&step.phase, world);
+                require(law, left.is_none(), || format!("the finalizer goes before {left:?}"))?;
+                require(law, !world.held, || "the finalizer goes while held".to_owned())?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns a namespace that is known to be there and to be this environment's, or that nobody could read.
+fn owned(record: &Record, world: &World) -> Option<NamespaceName> {
+    let binding = &record.memory.binding;
+    let unread = match (binding, &world.namespaces.assigned) {
+        (Binding::Unassigned | Binding::Claimed { .. }, Seen::Unknown(_)) => Some("nobody-knows"),
+        _ => None,
+    };
+    let candidates = NamespaceName::candidates(&world.identity.uid);
+    let ours = |name: &&NamespaceName| match world.namespaces.occupancy.get(*name) {
+        Some(Occupancy::Ours { uid, .. }) => {
+            let recorded = binding.name() == Some(*name);
+            !recorded || binding.uid().is_none_or(|bound| bound == uid)
+        }
+        Some(Occupancy::Absent | Occupancy::Foreign) | None => false,
+    };
+    let assigned = world.namespaces.assigned.known().into_iter().flatten();
+    let looked_at = assigned.chain(binding.name()).filter(|name| candidates.contains(name));
+    unread
+        .and_then(|name| NamespaceName::new(name).ok())
+        .or_else(|| looked_at.into_iter().find(|name| ours(name)).cloned())
+}
+
+/// S2: once bound, always bound to the same namespace; a claim moves only before anything was created.
+fn keeps_its_namespace(record: &Record, step: &StepOf<Environment>) -> Verdict {
+    let (before, after) = (&record.memory.binding, &step.phase.memory.binding);
+    let bound = matches!(before, Binding::Bound { .. });
+    require("keeps its namespace", !bound || before == after, || format!("{before:?} became {after:?}"))
+}
+
+/// S1: every write into a namespace names one that this very world shows as ours, by labels and by UID.
+fn writes_only_where_it_is_owner(world: &World, step: &StepOf<Environment>) -> Verdict {
+    for command in &step.commands {
+        let Some(namespace) = namespace_of(command) else { continue };
+        let confirmed = match world.namespaces.occupancy.get(&namespace.name) {
+            Some(Occupancy::Ours { uid, .. }) => *uid == namespace.uid,
+            Some(Occupancy::Absent | Occupancy::Foreign) | None => false,
+        };
+        require("writes only where it is owner", confirmed, || format!("{command:?} into what is not ours"))?;
+        let derived = NamespaceName::candidates(&world.identity.uid).contains(&namespace.name);
+        require("writes only where it is owner", derived, || format!("{command:?} into a foreign name"))?;
+    }
+    Ok(())
+}
+
+/// Returns the namespace that a command writes into or deletes.
+pub fn namespace_of(command: &Command) -> Option<&NamespaceRef> {
+    match command {
+        Command::AddFinalizer | Command::CreateNamespace { .. } => None,
+        Command::BindOperator(namespace)
+        | Command::CreateDeployerAccount(namespace)
+        | Command::BindDeployer(namespace)
+        | Command::CreatePayload { namespace, .. }
+        | Command::CreateJob { namespace, .. } => Some(namespace),
+        Command::Cleanup(cleanup) => match cleanup {
+            Cleanup::DeleteSelf | Cleanup::DropFinalizer => None,
+            Cleanup::DeletePayload { namespace, .. }
+            | Cleanup::DeleteJob { namespace, .. }
+            | Cleanup::CreateUndeployPayload { namespace, .. }
+            | Cleanup::CreateUndeployJob { namespace, .. }
+            | Cleanup::DeleteNamespace(namespace) => Some(namespace),
+        },
+    }
+}
+
+fn asks_once(step: &StepOf<Environment>) -> Verdict {
+    let distinct: BTreeSet<&Command> = step.commands.iter().collect();
+    require("asks once", distinct.len() == step.commands.len(), || format!("twice: {:?}", step.commands))
+}
+
+/// Law 4: whatever fact is replaced by ignorance, nothing destructive is added.
+fn ignorance_is_safe(record: &Record, world: &World, step: &StepOf<Environment>) -> Verdict {
+    let known: Vec<_> = step.commands.iter().filter_map(destructive).collect();
+    for (what, blind) in blindnesses(record, world) {
+        let Ok(blind) = Environment::step(record.clone(), &blind) else { continue };
+        let added = blind.commands.iter().filter_map(destructive).find(|one| !known.contains(one));
+        require("ignorance is safe", added.is_none(), || format!("without {what}: {added:?}"))?;
+    }
+    Ok(())
+}
+
+/// Returns what a command destroys, without the serial, which is no part of the decision.
+fn destructive(command: &Command) -> Option<Command> {
+    let Command::Cleanup(cleanup) = command else { return None };
+    let mut cleanup = cleanup.clone();
+    match &mut cleanup {
+        Cleanup::CreateUndeployPayload { serial, .. } | Cleanup::CreateUndeployJob { serial, .. } => {
+            *serial = 0
+        }
+        Cleanup::DeleteSelf
+        | Cleanup::DeletePayload { .. }
+        | Cleanup::DeleteJob { .. }
+        | Cleanup::DeleteNamespace(_)
+        | Cleanup::DropFinalizer => {}
+    }
+    Some(Command::Cleanup(cleanup))
+}
+
+/// Returns the world with each fact made unknown, one at a time, and with all of them.
+fn blindnesses(record: &Record, world: &World) -> Vec<(String, World)> {
+    let why = Ignorance::Failed;
+    let mut all = Vec::new();
+    let mut add = |what: String, change: &dyn Fn(&mut World)| {
+        let mut blind = world.clone();
+        change(&mut blind);
+        all.push((what, blind));
+    };
+    add("intent".into(), &|world| world.intent = Seen::Unknown(why));
+    add("assigned".into(), &|world| world.namespaces.assigned = Seen::Unknown(why));
+    add("access".into(), &|world| world.namespaces.access = Seen::Unknown(why));
+    for name in world.namespaces.occupancy.keys() {
+        add(format!("namespace {name}"), &|world| drop(world.namespaces.occupancy.remove(name)));
+    }
+    for name in world.components.keys() {
+        add(format!("jobs of {name}"), &|world| {
+            world.components.entry(name.clone()).and_modify(|view| view.jobs = Seen::Unknown(why));
+        });
+        add(format!("readiness of {name}"), &|world| {
+            world.components.entry(name.clone()).and_modify(|view| view.readiness = Seen::Unknown(why));
+        });
+        // Without a record, not to be named means to have no Jobs: a fact, not ignorance.
+        if record.memory.components.contains_key(name) {
+            add(format!("component {name}"), &|world| drop(world.components.remove(name)));
+        }
+    }
+    add("anything".into(), &|world| {
+        world.intent = Seen::Unknown(why);
+        world.namespaces.assigned = Seen::Unknown(why);
+        world.namespaces.access = Seen::Unknown(why);
+        world.namespaces.occupancy.clear();
+        for view in world.components.values_mut() {
+            (view.jobs, view.readiness) = (Seen::Unknown(why), Seen::Unknown(why));
+        }
+    });
+    all
+}
