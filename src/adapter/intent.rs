@@ -1,14 +1,30 @@
 //! What an environment's inputs ask for: a plan and the payloads of its Jobs, or the reason why there is none.
 
-use super::ttl;
-use crate::deployer::payload::{ComponentPayload, HelmSource, Payload};
-use petri_crds::{EnvironmentTemplate, EphemeralEnvironment, HttpGet};
-use petri_machines::{
-    environment::{Invalid, Plan, Reason},
-    kernel::Timestamp,
-    names::{ComponentName, NamespaceName, ReleaseName, Uid},
+use super::{
+    check,
+    names::url,
+    render::{Variables, render},
+    source::{is_immutable, source},
+    ttl::{self, Expiry},
+    values::{Layer, ValuesError, merge, put_env},
 };
+use crate::deployer::payload::{ComponentPayload, HelmSource, Payload};
+use petri_crds::{
+    Component, ComponentOverride, EnvValue, EnvironmentTemplate, EnvironmentTemplateSpec,
+    EphemeralEnvironment, EphemeralEnvironmentSpec, HttpGet, duration::timeout_secs,
+};
+use petri_machines::{
+    environment::{Blueprint, Invalid, Plan, Reason},
+    kernel::Timestamp,
+    names::{ComponentName, Digest, EnvironmentName, NamespaceName, ReleaseName, Uid},
+};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+
+/// Where charts look for environment variables unless the template says otherwise.
+const EXTRA_ENV_VARS: &str = "extraEnvVars";
+/// Bytes of one component's values: a Secret holds 1 MiB, and the rest of the payload needs its part.
+const VALUES_BYTES_MAX: usize = 1_000_000;
 
 /// Holds what an intent is computed from.
 #[derive(Clone, Copy, Debug)]
@@ -73,34 +89,195 @@ impl RenderedComponent {
             },
         }
     }
+
+    /// Hashes all that its Job gets but for serial and trace, in one fixed order of keys.
+    fn digest(&self, namespace: &NamespaceName) -> Result<Digest, Invalid> {
+        let helm = serde_json::to_value(&self.helm).map_err(misconfigured)?;
+        let values = canonical(&Value::Object(self.values.clone()));
+        if values.len() > VALUES_BYTES_MAX {
+            return Err(misconfigured(format!(
+                "components[{}]: the values have {} bytes, at most {VALUES_BYTES_MAX} fit into a Secret",
+                self.name,
+                values.len()
+            )));
+        }
+        Ok(Digest::of(&[self.release.as_str(), namespace.as_str(), &canonical(&helm), &values]))
+    }
+}
+
+/// Writes JSON with sorted keys, whatever order the map type of this build keeps.
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let sorted: BTreeMap<&String, &Value> = map.iter().collect();
+            let entries =
+                sorted.into_iter().map(|(key, value)| format!("{}:{}", json!(key), canonical(value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+        }
+        Value::Array(list) => format!("[{}]", list.iter().map(canonical).collect::<Vec<_>>().join(",")),
+        leaf => leaf.to_string(),
+    }
 }
 
 /// Computes what an environment is asked for. The time to live counts whether or not the rest is valid.
 pub fn intent(inputs: &Inputs<'_>) -> Intent {
-    let expiry = ttl::expiry(inputs.environment, inputs.template);
-    let (plan, payloads) = match plan(inputs, expiry.as_ref().err()) {
+    let (expiry, ttl) = match ttl::expiry(inputs.environment, inputs.template) {
+        Ok(expiry) => (expiry, Ok(())),
+        Err(error) => (Expiry::default(), Err(invalid(Reason::InvalidTTL, format!("ttl: {error}")))),
+    };
+    let (plan, payloads) = match ttl.and_then(|()| plan(inputs)) {
         Ok((plan, payloads)) => (Ok(plan), payloads),
         Err(invalid) => (Err(invalid), BTreeMap::new()),
     };
-    let expiry = expiry.unwrap_or_default();
     Intent { plan, expires_at: expiry.at, expiring_at: expiry.near_at, payloads }
 }
 
-type Planned = (Plan, BTreeMap<ComponentName, RenderedComponent>);
+type Payloads = BTreeMap<ComponentName, RenderedComponent>;
 
-fn plan(inputs: &Inputs<'_>, ttl: Option<&petri_crds::DurationError>) -> Result<Planned, Invalid> {
-    if let Some(error) = ttl {
-        return Err(Invalid { reason: Reason::InvalidTTL, message: format!("ttl: {error}") });
-    }
-    let Some(_template) = inputs.template else {
-        let namespace = inputs.environment.metadata.namespace.as_deref().unwrap_or_default();
-        let message = format!(
-            "EnvironmentTemplate {:?} does not exist in namespace {namespace}",
-            inputs.environment.spec.template
-        );
-        return Err(Invalid { reason: Reason::TemplateNotFound, message });
+fn plan(inputs: &Inputs<'_>) -> Result<(Plan, Payloads), Invalid> {
+    let environment = inputs.environment;
+    let Some(template) = inputs.template else {
+        let (name, namespace) = (&environment.spec.template, environment.metadata.namespace.as_deref());
+        let namespace = namespace.unwrap_or_default();
+        let message = format!("EnvironmentTemplate {name:?} does not exist in namespace {namespace}");
+        return Err(invalid(Reason::TemplateNotFound, message));
     };
-    let plan = Plan::new(&[])
-        .map_err(|error| Invalid { reason: Reason::InvalidConfiguration, message: error.to_string() })?;
-    Ok((plan, BTreeMap::new()))
+    check::template(&template.spec).map_err(misconfigured)?;
+    check::environment(&environment.spec, &template.spec).map_err(misconfigured)?;
+    let within = timeout_secs(&template.spec.deploy_timeout, inputs.defaults.deploy_timeout_secs);
+    let ready_within_secs = within.map_err(misconfigured)?;
+    let rendering = Rendering::new(environment, &template.spec, inputs.namespace)?;
+    let mut blueprints = Vec::new();
+    let mut payloads = BTreeMap::new();
+    for component in &template.spec.components {
+        let rendered = rendering.component(component)?;
+        let needed = component.depends_on.iter().map(ComponentName::new).collect::<Result<_, _>>();
+        blueprints.push(Blueprint {
+            name: rendered.name.clone(),
+            depends_on: needed.map_err(misconfigured)?,
+            payload: rendered.digest(inputs.namespace)?,
+            immutable: is_immutable(&rendered.helm),
+            ready_within_secs,
+        });
+        payloads.insert(rendered.name.clone(), rendered);
+    }
+    let mut plan = Plan::new(&blueprints).map_err(misconfigured)?;
+    plan.digest = with_probes(&plan.digest, &payloads);
+    Ok((plan, payloads))
 }
+
+/// A changed probe is a changed plan, although no Job gets to see it.
+fn with_probes(plan: &Digest, payloads: &Payloads) -> Digest {
+    let mut parts = vec![plan.as_str().to_owned()];
+    for (name, rendered) in payloads {
+        let probe = rendered.http_get.as_ref();
+        parts.extend(probe.map(|probe| format!("{name} {} {}", probe.port, probe.path)));
+    }
+    Digest::of(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// What all components of an environment have in common.
+struct Rendering<'a> {
+    name: EnvironmentName,
+    spec: &'a EphemeralEnvironmentSpec,
+    variables: Variables,
+    /// The environment's own values, rendered once for all components.
+    values: Layer,
+}
+
+impl<'a> Rendering<'a> {
+    fn new(
+        environment: &'a EphemeralEnvironment,
+        template: &EnvironmentTemplateSpec,
+        namespace: &NamespaceName,
+    ) -> Result<Self, Invalid> {
+        let name = environment.metadata.name.clone().unwrap_or_default();
+        let name = EnvironmentName::new(name).map_err(misconfigured)?;
+        let variables = variables(&name, template, namespace);
+        let values = Layer::render("environment", &Map::new(), &environment.spec.values, &variables)?;
+        Ok(Self { name, spec: &environment.spec, variables, values })
+    }
+
+    fn component(&self, component: &Component) -> Result<RenderedComponent, Invalid> {
+        let at = format!("components[{}]", component.name);
+        let helm = component.helm.clone().unwrap_or_default();
+        let name = ComponentName::new(&component.name).map_err(misconfigured)?;
+        let release =
+            ReleaseName::of(&self.name, &name).map_err(|error| misconfigured(format!("{at}: {error}")))?;
+        let none = ComponentOverride::default();
+        let own = self.spec.components.iter().find(|own| own.name == component.name).unwrap_or(&none);
+        let variables = &self.variables;
+        let template = Layer::render(&format!("{at}.helm"), &helm.values_object, &helm.values, variables)?;
+        let place = format!("environment.{at}");
+        let over = Layer::render(&place, &own.values_object, &own.values, variables)?;
+        let mut values = merge([&template, &self.values, &over])?;
+        let env = [(at.as_str(), &component.env), ("environment", &self.spec.env), (&place, &own.env)];
+        let path = Some(helm.extra_env_vars_path.as_str()).filter(|path| !path.is_empty());
+        put_env(&mut values, path.unwrap_or(EXTRA_ENV_VARS), &self.env(env)?);
+        Ok(RenderedComponent {
+            name,
+            release,
+            helm: source(&helm).map_err(misconfigured)?,
+            values,
+            http_get: component.readiness.as_ref().and_then(|readiness| readiness.http_get.clone()),
+        })
+    }
+
+    /// Later maps win, name by name; only what wins is rendered.
+    fn env(
+        &self,
+        maps: [(&str, &BTreeMap<String, EnvValue>); 3],
+    ) -> Result<BTreeMap<String, String>, Invalid> {
+        let mut winners = BTreeMap::new();
+        for (at, map) in maps {
+            winners.extend(map.iter().map(|(name, value)| (name, (at, value))));
+        }
+        let mut rendered = BTreeMap::new();
+        for (name, (at, value)) in winners {
+            // A reference to a binding was refused by the checks.
+            let EnvValue::Literal(text) = value else { continue };
+            let text = render(text, &self.variables)
+                .map_err(|error| invalid(Reason::RenderFailed, format!("{at}.env[{name:?}]: {error}")))?;
+            rendered.insert(name.clone(), text);
+        }
+        Ok(rendered)
+    }
+}
+
+/// Gives what templates see. The URL is there only when the template has a domain.
+fn variables(
+    name: &EnvironmentName,
+    template: &EnvironmentTemplateSpec,
+    namespace: &NamespaceName,
+) -> Variables {
+    let mut env = json!({
+        "Name": name.as_str(),
+        "Slug": name.as_str().replace('-', "_"),
+        "Namespace": namespace.as_str(),
+    });
+    if let Some(url) = template.ingress.as_ref().and_then(|ingress| url(name, ingress)) {
+        env["URL"] = url.into();
+    }
+    Variables::new(&json!({ "Env": env }))
+}
+
+fn invalid(reason: Reason, message: String) -> Invalid {
+    Invalid { reason, message }
+}
+
+fn misconfigured(why: impl ToString) -> Invalid {
+    invalid(Reason::InvalidConfiguration, why.to_string())
+}
+
+impl From<ValuesError> for Invalid {
+    fn from(error: ValuesError) -> Self {
+        let reason = match error {
+            ValuesError::Render { .. } => Reason::RenderFailed,
+            ValuesError::Path { .. } | ValuesError::Contradiction { .. } => Reason::InvalidConfiguration,
+        };
+        invalid(reason, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! Names that the adapter derives from custom resources.
 
 use crate::deployer::payload::{ComponentPayload, HelmSource, Payload};
+use petri_crds::Ingress;
 use petri_machines::names::{ComponentName, EnvironmentName, NameError, NamespaceName, ReleaseName, Uid};
 
 /// Gives the payload of an undeploy Job: it needs the release's name and no template.
@@ -25,4 +26,14 @@ pub fn undeploy_payload(
             values: serde_json::Map::new(),
         },
     })
+}
+
+/// Gives the address of an environment: one label under the template's domain. The label fits, since an environment
+/// whose name is longer than a release's has no valid plan.
+pub fn url(environment: &EnvironmentName, ingress: &Ingress) -> Option<String> {
+    if ingress.domain.is_empty() {
+        return None;
+    }
+    let scheme = if ingress.tls_secret_name.is_empty() { "http" } else { "https" };
+    Some(format!("{scheme}://{environment}.{}", ingress.domain))
 }
