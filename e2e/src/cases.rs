@@ -34,6 +34,7 @@ macro_rules! case {
 pub fn all() -> Vec<Case> {
     vec![
         case!("the API server refuses every bad object and takes every good one", refusals::run),
+        case!("every rendering of the chart keeps the rules", refusals::chart),
         case!("the operator has the rights of the table and no others", refusals::rights),
         case!("a diamond of four goes from Pending to Ready to gone", life::diamond),
         case!("a changed value is redeployed in place and touches nobody else", life::change),

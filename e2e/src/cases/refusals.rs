@@ -1,43 +1,36 @@
 //! What the API server itself refuses, and what the operator may do.
 
+use petri_crds::fixtures::{self, Fixture};
+
+use crate::lab::LabError;
 use crate::petri::{Error, MANAGEMENT, Petri, checkout};
 
 /// Applies every object of `crds/fixtures`: the refused ones must be refused with the sentence they expect.
 pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
-    let (mut refused, mut accepted) = (0, 0);
-    for fixture in files("refused")? {
-        let text = read(&fixture)?;
-        let expect = text.lines().find_map(|line| line.strip_prefix("# expect: ")).unwrap_or_default().trim();
-        let path = fixture.display().to_string();
-        match petri.lab.kubectl(&["create", "--dry-run=server", "-n", MANAGEMENT, "-f", &path]).await {
-            Ok(_) => return Err(Error::Wrong(format!("{path} was accepted"))),
-            Err(error) if error.to_string().contains(expect) && !expect.is_empty() => refused += 1,
-            Err(error) => return Err(Error::Wrong(format!("{path}: expected {expect:?}, got: {error}"))),
+    let list = |error| Error::File { path: "crds/fixtures".into(), source: error };
+    let (refused, accepted) = (fixtures::refusals().map_err(list)?, fixtures::accepted().map_err(list)?);
+    for fixture in &refused {
+        let expect = fixture.expect.as_deref().unwrap_or_default().trim();
+        match create(petri, "refused", fixture).await {
+            Ok(()) => return Err(Error::Wrong(format!("{} was accepted", fixture.name))),
+            Err(error) if error.to_string().contains(expect) && !expect.is_empty() => {}
+            Err(error) => return Err(Error::Wrong(format!("{}: expected {expect:?}, got: {error}", fixture.name))),
         }
     }
-    for fixture in files("accepted")? {
-        let path = fixture.display().to_string();
-        petri.lab.kubectl(&["create", "--dry-run=server", "-n", MANAGEMENT, "-f", &path]).await?;
-        accepted += 1;
+    for fixture in &accepted {
+        create(petri, "accepted", fixture).await?;
     }
-    if refused == 0 || accepted == 0 {
+    if refused.is_empty() || accepted.is_empty() {
         return Err(Error::Wrong("no fixtures were found".to_owned()));
     }
-    Ok(format!("{refused} refused, {accepted} accepted"))
+    Ok(format!("{} refused, {} accepted", refused.len(), accepted.len()))
 }
 
-fn files(kind: &str) -> Result<Vec<std::path::PathBuf>, Error> {
-    let folder = checkout().join("crds/fixtures").join(kind);
-    let entries =
-        std::fs::read_dir(&folder).map_err(|source| Error::File { path: folder.clone(), source })?;
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.extension().is_some_and(|end| end == "yaml"));
-    files.sort();
-    Ok(files)
-}
-
-fn read(path: &std::path::Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })
+async fn create(petri: &Petri<'_>, kind: &str, fixture: &Fixture) -> Result<(), LabError> {
+    let path = checkout().join("crds/fixtures").join(kind).join(format!("{}.yaml", fixture.name));
+    let path = path.display().to_string();
+    petri.lab.kubectl(&["apply", "--dry-run=server", "-n", MANAGEMENT, "-f", &path]).await?;
+    Ok(())
 }
 
 /// The rights table, asked of the API server, and the policy that holds RoleBindings in.
@@ -49,4 +42,13 @@ pub async fn rights(petri: &Petri<'_>) -> Result<String, Error> {
     let held =
         crate::rights::prove(&config, MANAGEMENT).await.map_err(|error| Error::Wrong(error.to_string()))?;
     Ok(format!("{held} rights and refusals hold"))
+}
+
+/// Lints and renders the charts with every value set that they must bear.
+pub async fn chart(petri: &Petri<'_>) -> Result<String, Error> {
+    let helm = petri.lab.bin("helm");
+    let held = tokio::task::spawn_blocking(move || crate::charts::lint(&helm)).await;
+    let held = held.map_err(|error| Error::Wrong(error.to_string()))?;
+    let held = held.map_err(|error| Error::Wrong(error.to_string()))?;
+    Ok(format!("{held} renderings and refusals hold"))
 }
