@@ -20,7 +20,7 @@ pub enum CallError {
     #[error(transparent)]
     NotLeading(#[from] NotLeading),
     /// The connection failed, or the answer made no sense; a write may have been done.
-    #[error("{0}")]
+    #[error("{}", causes(.0.as_ref()))]
     Transport(#[source] Box<kube::Error>),
 }
 
@@ -63,6 +63,21 @@ impl From<kube::Error> for CallError {
     }
 }
 
+/// Writes an error with what caused it, without saying anything twice: what matters ("connection refused") is
+/// usually the last cause.
+pub fn causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
 fn is_caused_by_not_leading(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -72,4 +87,39 @@ fn is_caused_by_not_leading(error: &(dyn StdError + 'static)) -> bool {
         next = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer failed: {inner}")]
+    struct Outer {
+        #[source]
+        inner: Inner,
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("inner failed")]
+    struct Inner(#[source] std::io::Error);
+
+    #[test]
+    fn every_cause_is_said_once() {
+        let error = Outer { inner: Inner(std::io::Error::other("connection refused")) };
+        assert_eq!(causes(&error), "outer failed: inner failed: connection refused");
+    }
+
+    #[test]
+    fn an_answer_of_the_server_keeps_its_words_and_is_ambiguous_only_from_500() {
+        let answered = |code: u16| {
+            let status = Status { code, message: "it says so".to_owned(), ..Status::default() };
+            CallError::from(kube::Error::Api(Box::new(status)))
+        };
+        assert_eq!(answered(409).to_string(), "it says so");
+        assert!(answered(409).is_conflict() && answered(404).is_not_found());
+        assert!(!answered(409).is_ambiguous() && answered(503).is_ambiguous());
+        assert!(CallError::TimedOut(Duration::from_secs(8)).is_ambiguous());
+        assert!(!CallError::NotLeading(NotLeading).is_ambiguous());
+    }
 }

@@ -25,12 +25,14 @@ pub struct Progress {
 struct State {
     heard_at: Instant,
     trouble: Option<String>,
+    /// The server has answered well since the trouble: it is over, although no event has said so yet.
+    over: bool,
 }
 
 impl Progress {
     /// Starts now, so that a watch that never connects is found too.
     pub fn new(clock: Clock) -> Self {
-        let state = State { heard_at: clock.instant(), trouble: None };
+        let state = State { heard_at: clock.instant(), trouble: None, over: true };
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -39,9 +41,10 @@ impl Progress {
         self.clock.instant().saturating_duration_since(self.lock().heard_at)
     }
 
-    /// Returns what the watch last failed with, until it delivers again.
+    /// Returns what the watch fails with.
     pub fn trouble(&self) -> Option<String> {
-        self.lock().trouble.clone()
+        let state = self.lock();
+        state.trouble.clone().filter(|_| !state.over)
     }
 
     /// Records what the watch failed with, or that it delivers; tells whether that is news.
@@ -49,11 +52,14 @@ impl Progress {
         let mut state = self.lock();
         let news = state.trouble != trouble;
         state.trouble = trouble;
+        state.over = false;
         news
     }
 
-    fn heard(&self) {
-        self.lock().heard_at = self.clock.instant();
+    fn heard(&self, well: bool) {
+        let mut state = self.lock();
+        state.heard_at = self.clock.instant();
+        state.over |= well;
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -102,10 +108,10 @@ where
         let answer = self.inner.call(request).err_into();
         async move {
             let (head, body) = answer.await?.into_parts();
-            progress.heard();
+            progress.heard(head.status.is_success());
             let frames = Body::new(body).into_data_stream().inspect(move |frame| {
                 if frame.is_ok() {
-                    progress.heard();
+                    progress.heard(false);
                 }
             });
             Ok(Response::from_parts(head, Body::from_stream(frames)))
@@ -150,5 +156,16 @@ mod tests {
         assert!(progress.set_trouble(Some("403".to_owned())));
         assert!(!progress.set_trouble(Some("403".to_owned())));
         assert!(progress.set_trouble(None));
+        assert!(!progress.set_trouble(None));
+    }
+
+    #[test]
+    fn a_good_answer_ends_a_trouble_and_a_refusal_does_not() {
+        let progress = Progress::new(Clock);
+        progress.set_trouble(Some("503".to_owned()));
+        progress.heard(false);
+        assert_eq!(progress.trouble().as_deref(), Some("503"));
+        progress.heard(true);
+        assert_eq!(progress.trouble(), None);
     }
 }

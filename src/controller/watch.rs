@@ -3,19 +3,18 @@ use crate::{
     client::{Progress, Stamp},
     clock::Clock,
     controller::{Key, queue::Wakes},
+    error::causes,
 };
-use backon::ExponentialBuilder;
+use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::StreamExt;
 use kube::{
     Client, Resource,
     api::Api,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Error, Event, ExponentialBackoff, watcher},
-    },
+    runtime::watcher::{self, Error, Event, watcher},
 };
 use serde::de::DeserializeOwned;
 use std::{fmt::Debug, pin::pin, time::Duration};
+use tokio::time::sleep;
 use tower::{Layer, service_fn};
 use tracing::{info, warn};
 
@@ -25,7 +24,7 @@ const TIMEOUT_SECS: u32 = 190;
 /// then tries again at least every [`BACKOFF_MAX`].
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(300);
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
-const BACKOFF_MAX: Duration = Duration::from_secs(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// What is watched and how it goes.
 #[derive(Clone, Debug)]
@@ -60,7 +59,7 @@ impl Watched {
                 format!("custom resource definition {definition} is missing")
             }
             (_, Some((code, message))) => format!("{code}: {message}"),
-            (_, None) => error.to_string(),
+            (_, None) => causes(error),
         }
     }
 }
@@ -77,14 +76,16 @@ pub async fn watch<K>(
 {
     let mut config = watcher::Config::default().timeout(TIMEOUT_SECS).streaming_lists();
     config.label_selector = selector.map(str::to_owned);
+    let mut pauses = backoff().build();
     loop {
-        let mut events = pin!(watcher(api.clone(), config.clone()).backoff(backoff()));
+        let mut events = pin!(watcher(api.clone(), config.clone()));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
                     if watched.progress.set_trouble(None) {
                         info!(watch = watched.plural, "watch delivers again");
                     }
+                    pauses = backoff().build();
                     take(event).into_iter().for_each(|key| wakes.now(key));
                 }
                 Err(error) if config.initial_list_strategy != lists() && lacks_streaming_lists(&error) => {
@@ -92,11 +93,17 @@ pub async fn watch<K>(
                     config.initial_list_strategy = lists();
                     break;
                 }
+                // Too old a position: the server is well, and a new list comes next. Soon, but not all at once.
+                Err(error) if status_of(&error).is_some_and(|(code, _)| code == 410) => {
+                    pauses = backoff().build();
+                    sleep(pauses.next().unwrap_or(BACKOFF_MAX)).await;
+                }
                 Err(error) => {
                     let trouble = watched.trouble(&error);
                     if watched.progress.set_trouble(Some(trouble.clone())) {
                         warn!(watch = watched.plural, trouble, "watch fails, trying again");
                     }
+                    sleep(pauses.next().unwrap_or(BACKOFF_MAX)).await;
                 }
             }
         }
@@ -107,14 +114,13 @@ fn lists() -> watcher::InitialListStrategy {
     watcher::InitialListStrategy::ListWatch
 }
 
-fn backoff() -> ExponentialBackoff {
+fn backoff() -> ExponentialBuilder {
     ExponentialBuilder::default()
         .with_min_delay(BACKOFF_MIN)
         .with_max_delay(BACKOFF_MAX)
         .with_factor(2.0)
         .with_jitter()
         .without_max_times()
-        .into()
 }
 
 fn status_of(error: &Error) -> Option<(u16, &str)> {

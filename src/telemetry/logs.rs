@@ -3,8 +3,8 @@ use std::error::Error;
 use tracing_subscriber::EnvFilter;
 
 /// Always in force, under whatever is configured. kube's request log calls every refused request an error, and
-/// refusals are expected here; the others are chatter of the connection.
-const QUIET: &str = "kube_client::client::builder=off,hyper_util=warn,h2=warn,rustls=warn,tower=warn";
+/// refusals are expected here; the others are chatter of the connection, whose end the watches report themselves.
+const QUIET: &str = "kube_client::client=error,kube_client::client::builder=off,hyper_util=warn,h2=warn,rustls=warn,tower=warn";
 
 /// Starts logging by these directives; `RUST_LOG`, if set, replaces them.
 ///
