@@ -52,6 +52,7 @@ pub const EDGES: &[(&str, &str)] = &[
 pub const REPAIRS: &[(&str, &str)] = &[("Deploying", "Pending"), ("Ready", "Pending")];
 
 /// The machine of one environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Environment;
 
 /// What a handler may look at and say.
