@@ -1,4 +1,11 @@
 use super::*;
+use clap::{CommandFactory, Parser};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    settings: Settings,
+}
 
 fn load(yaml: &str) -> Result<Config, ConfigError> {
     let file = parse(yaml).map_err(|message| ConfigError::Malformed { path: "f".into(), message })?;
@@ -108,4 +115,42 @@ fn all_mistakes_are_named_at_once() {
 fn a_file_that_is_not_there_is_named() {
     let error = Config::load(Some(Path::new("/nonexistent/f.yaml")), Settings::default(), None).unwrap_err();
     assert!(error.to_string().contains("/nonexistent/f.yaml"), "{error}");
+}
+
+#[test]
+fn every_setting_has_a_flag_and_an_environment_variable_of_its_name() {
+    let camel = |name: &str, separator: char| {
+        name.split(separator).enumerate().fold(String::new(), |text, (n, word)| {
+            let (first, rest) = word.split_at(usize::from(n > 0));
+            text + &first.to_uppercase() + rest
+        })
+    };
+    let command = Cli::command();
+    let flags: Vec<String> =
+        command.get_arguments().filter_map(|it| it.get_long()).map(|long| camel(long, '-')).collect();
+    for argument in command.get_arguments() {
+        let variable = argument.get_env().and_then(|it| it.to_str()).unwrap_or_default().to_lowercase();
+        let flag = camel(argument.get_long().unwrap_or_default(), '-');
+        assert_eq!(camel(variable.trim_start_matches("petri_"), '_'), flag);
+    }
+    let whole = load("otlpEndpoint: http://collector:4317").unwrap().to_yaml().unwrap();
+    let mut fields: Vec<&str> = whole.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+    fields.sort_unstable();
+    let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    flags.sort_unstable();
+    assert_eq!(flags, fields);
+}
+
+#[test]
+fn a_negative_number_on_the_command_line_is_refused_with_its_range() {
+    let cli = Cli::try_parse_from(["x", "--workers", "-3", "--resync-secs", "700"]).unwrap();
+    let error = Config::load(None, cli.settings, None).unwrap_err().to_string();
+    assert_eq!(error, "workers: \"-3\" is not allowed: must be from 1 to 256");
+    let cli =
+        Cli::try_parse_from(["x", "--deployer-cluster-roles", "a,b", "--leader-election", "false"]).unwrap();
+    let config = Config::load(None, cli.settings, None).unwrap();
+    assert_eq!(
+        (config.deployer_cluster_roles, config.leader_election),
+        (vec!["a".to_owned(), "b".to_owned()], false)
+    );
 }
