@@ -142,6 +142,11 @@ impl Lab {
         Home::all().into_iter().map(status).collect()
     }
 
+    /// What of the lab `name` is on the machine, one short text each: processes, mounts, cgroups, files.
+    pub fn leftovers(name: &str) -> Result<Vec<String>, LabError> {
+        Ok(teardown::leftovers(&Home::new(name)?))
+    }
+
     /// A cluster whose configuration is written, without processes.
     async fn of(home: Home, addresses: Addresses, owned: Option<(Guard, Lock)>) -> Result<Lab, LabError> {
         let kubeconfig = home.at(KUBECONFIG);
@@ -208,11 +213,17 @@ impl Lab {
         Ok(())
     }
 
+    /// Process number of a running component.
+    pub async fn component_pid(&self, name: &str) -> Option<i32> {
+        self.processes.lock().await.get(name).map(|process| process.pid())
+    }
+
     /// Starts a component that was stopped; does not wait until it serves.
     pub async fn start_component(&self, name: &str) -> Result<(), LabError> {
         let component = component::component(name, &self.home, &self.addresses);
         let component = component.ok_or_else(|| LabError::Component(name.into()))?;
         let mut processes = self.processes.lock().await;
+        let _making = guard::making().await;
         if processes.contains_key(component.name) {
             return Err(LabError::Running(component.name));
         }
@@ -224,8 +235,8 @@ impl Lab {
     pub async fn died(&self) -> LabError {
         let mut deaths = self.deaths.subscribe();
         match deaths.wait_for(Option::is_some).await.map(|death| death.clone()) {
-            Ok(Some(death)) => LabError::Died(death),
-            // The sender is a field of this value: it cannot be gone.
+            Ok(Some(death)) if !guard::is_ending() => LabError::Died(death),
+            // A signal ends the lab and then the process; or the sender, a field of this value, is gone.
             _ => std::future::pending().await,
         }
     }
@@ -275,4 +286,16 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LabError> + Send + 'static,
 ) -> Result<T, LabError> {
     tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lab_can_be_started_from_any_task() {
+        fn assert_send(_: impl Send) {}
+        assert_send(Lab::up(Options::new("never-run")));
+        assert_send(image::build(&Progress::new()));
+    }
 }

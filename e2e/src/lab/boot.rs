@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::Api;
 
 use super::cache::Lock;
 use super::command::{command, run};
-use super::guard::Guard;
+use super::guard::{self, Guard};
 use super::home::Home;
 use super::progress::Progress;
 use super::teardown::{self, create_cgroups};
@@ -24,6 +24,7 @@ pub async fn up(options: &Options, progress: &Progress) -> Result<Lab, LabError>
         return Err(LabError::NotRoot);
     }
     let home = Home::new(&options.name)?;
+    guard::start_listener();
     debian::install(progress).await?;
     gobuild::build(progress).await?;
     let pause = image::pause().await?;
@@ -71,6 +72,7 @@ fn sweep() -> Result<(), LabError> {
 /// Makes everything a cluster needs besides processes.
 async fn prepare(home: Home, index: Option<u8>, lock: Lock) -> Result<Lab, LabError> {
     let guard = Guard::new(&home);
+    let _making = guard::making().await;
     let addresses = home.claim(index)?;
     certs::write(&home.at("pki"), home.name(), &addresses)?;
     config::write(&home, &addresses)?;
@@ -87,22 +89,27 @@ async fn boot(lab: &Lab, progress: &Progress, pause: &Path) -> Result<(), LabErr
         }
         progress.step_of(2, 5, "waiting for containerd");
         // The kubelet exits without its socket, and no pod starts without the sandbox image.
-        wait("containerd", async || import(&lab.home, pause).await).await?;
+        wait("containerd", || import(&lab.home, pause)).await?;
         progress.step_of(3, 5, "waiting for the API server");
-        wait("the API server", async || ready(lab).await).await?;
+        wait("the API server", || ready(lab)).await?;
         progress.step_of(4, 5, "starting the controllers and the node");
         // Only now: started earlier they exit, because their roles are not there yet.
         for name in ["kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "coredns"] {
             lab.start_component(name).await?;
         }
         progress.step_of(5, 5, "waiting for the node");
-        wait("the node to be ready", async || node_ready(lab).await).await
+        wait("the node to be ready", || node_ready(lab)).await?;
+        // Without it the API server refuses every pod of the default namespace.
+        wait("the default service account", || pods_allowed(lab)).await
     };
     lab.watched(work).await
 }
 
 /// Repeats `attempt` until it succeeds.
-async fn wait(what: &str, attempt: impl AsyncFn() -> Result<(), LabError>) -> Result<(), LabError> {
+async fn wait<F>(what: &str, attempt: impl Fn() -> F) -> Result<(), LabError>
+where
+    F: Future<Output = Result<(), LabError>>,
+{
     let deadline = tokio::time::Instant::now() + AWAIT_MAX;
     loop {
         match attempt().await {
@@ -131,6 +138,11 @@ async fn node_ready(lab: &Lab) -> Result<(), LabError> {
     }
     let message = ready.and_then(|condition| condition.message.clone()).unwrap_or_default();
     Err(LabError::Io(std::io::Error::other(message)))
+}
+
+async fn pods_allowed(lab: &Lab) -> Result<(), LabError> {
+    Api::<ServiceAccount>::namespaced(lab.client(), "default").get("default").await?;
+    Ok(())
 }
 
 /// Imports an OCI archive into the node's containerd.

@@ -11,7 +11,7 @@ use super::{LabError, image};
 
 /// Writes every configuration file below the lab's folder; the certificates must be there.
 pub fn write(home: &Home, addresses: &Addresses) -> Result<(), LabError> {
-    for folder in ["conf", "cni/net.d", "log", "pods", "audit"] {
+    for folder in ["conf/registries/_default", "cni/net.d", "log", "pods", "audit"] {
         fs::create_dir_all(home.at(folder))?;
     }
     for (user, ..) in USERS {
@@ -23,6 +23,7 @@ pub fn write(home: &Home, addresses: &Addresses) -> Result<(), LabError> {
     fs::write(home.at("conf/audit.yaml"), audit_policy().to_string())?;
     fs::write(home.at("cni/net.d/10-bridge.conflist"), cni(home, addresses).to_string())?;
     fs::write(home.at("conf/containerd.toml"), containerd(home))?;
+    fs::write(home.at("conf/registries/_default/hosts.toml"), "server = \"http://127.0.0.1:1\"\n")?;
     fs::write(home.at("conf/resolv.conf"), format!("nameserver {}\n", addresses.dns()))?;
     fs::write(home.at("conf/kubelet.yaml"), kubelet(home, addresses).to_string())?;
     fs::write(home.at("conf/proxy.yaml"), proxy(home, addresses).to_string())?;
@@ -73,7 +74,8 @@ fn cni(home: &Home, addresses: &Addresses) -> Value {
 
 /// Without `restrict_oom_score_adj` runc dies with "can't get final child's PID from pipe" where the
 /// machine lacks the capability to lower an OOM score. The pods' network namespaces lie below the state
-/// folder, so that they end with the lab and with no other.
+/// folder, so that they end with the lab and with no other. There is no registry to be reached: a pull is
+/// sent to a closed port and fails at once, where a name that cannot be looked up would hang for a minute.
 fn containerd(home: &Home) -> String {
     let root = home.root().display();
     let pause = image::PAUSE;
@@ -85,6 +87,8 @@ fn containerd(home: &Home) -> String {
          address = \"{root}/containerd.sock\"\n\
          [plugins.'io.containerd.cri.v1.images'.pinned_images]\n\
          sandbox = \"{pause}\"\n\
+         [plugins.'io.containerd.cri.v1.images'.registry]\n\
+         config_path = \"{root}/conf/registries\"\n\
          [plugins.'io.containerd.cri.v1.runtime']\n\
          restrict_oom_score_adj = true\n\
          netns_mounts_under_state_dir = true\n\
@@ -125,6 +129,9 @@ fn kubelet(home: &Home, addresses: &Addresses) -> Value {
         "volumePluginDir": home.at("kubelet/volumeplugins"),
         "evictionHard": { "memory.available": "100Mi" },
         "imageGCHighThresholdPercent": 100,
+        // An image that was loaded is used, even if a pull of it was tried before.
+        "imagePullCredentialsVerificationPolicy": "NeverVerify",
+        "serializeImagePulls": false,
         "maxPods": 250,
     })
 }

@@ -3,15 +3,34 @@
 //! A signal runs no destructor, so a thread waits for one; a test needs to do nothing for it.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{RwLock, RwLockReadGuard};
 
 use super::home::Home;
 use super::teardown::teardown;
 
 static LIVE: Mutex<BTreeSet<Home>> = Mutex::new(BTreeSet::new());
 static LISTENER: Once = Once::new();
+
+/// Set once the process has been asked to end: from then on only the listener acts.
+static ENDING: AtomicBool = AtomicBool::new(false);
+/// Held for reading while something of a lab is being made, so that nothing is made behind the back of the
+/// listener, which takes it for writing.
+static MAKING: RwLock<()> = RwLock::const_new(());
+
+/// Permission to make something of a lab, for as long as the value lives; none comes after a signal.
+pub async fn making() -> RwLockReadGuard<'static, ()> {
+    let permission = MAKING.read().await;
+    if is_ending() { std::future::pending().await } else { permission }
+}
+
+/// True when a signal is ending the labs of this process, so that what fails now fails for that reason.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::SeqCst)
+}
 
 /// Ends a lab when it is dropped, or when the process is asked to end.
 #[derive(Debug)]
@@ -24,13 +43,7 @@ impl Guard {
     /// From now on the lab ends with this value.
     pub fn new(home: &Home) -> Self {
         live().insert(home.clone());
-        LISTENER.call_once(|| {
-            std::thread::spawn(|| {
-                if let Err(error) = listen() {
-                    eprintln!("lab: a signal will not end the lab: {error}");
-                }
-            });
-        });
+        start_listener();
         Guard { home: home.clone(), armed: true }
     }
 
@@ -42,6 +55,10 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        while is_ending() {
+            // The listener ends the lab and then the process, with the signal's exit code.
+            std::thread::park();
+        }
         if self.armed
             && let Err(error) = teardown(&self.home)
         {
@@ -53,6 +70,17 @@ impl Drop for Guard {
 
 fn live() -> MutexGuard<'static, BTreeSet<Home>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on a signal ends the labs of this process, and the process after them.
+pub fn start_listener() {
+    LISTENER.call_once(|| {
+        std::thread::spawn(|| {
+            if let Err(error) = listen() {
+                eprintln!("lab: a signal will not end the lab: {error}");
+            }
+        });
+    });
 }
 
 fn listen() -> std::io::Result<()> {
@@ -68,7 +96,8 @@ fn listen() -> std::io::Result<()> {
             _ = hangup.recv() => 129,
         })
     })?;
-    // Held to the end: nothing starts another lab meanwhile.
+    ENDING.store(true, Ordering::SeqCst);
+    let _nothing_more = MAKING.blocking_write();
     let live = live();
     for home in live.iter() {
         eprintln!("lab: interrupted, ending {}", home.name());

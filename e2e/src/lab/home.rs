@@ -37,7 +37,7 @@ impl Home {
 
     /// Every lab that has a state folder, alive or left over.
     pub fn all() -> Vec<Home> {
-        let folders = fs::read_dir(cache::root().join("run")).into_iter().flatten().flatten();
+        let folders = fs::read_dir(folder()).into_iter().flatten().flatten();
         let mut homes: Vec<_> =
             folders.filter_map(|entry| Home::new(entry.file_name().to_str()?).ok()).collect();
         homes.sort();
@@ -117,6 +117,22 @@ fn folder() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lab_that_is_written_down_is_listed_and_its_block_is_taken() {
+        let (one, other) = (Home::new("unit-one").unwrap(), Home::new("unit-other").unwrap());
+        // Held, or a lab that starts meanwhile cleans them away.
+        let _held = [&one, &other].map(|home| Lock::take(&home.lock_name()).unwrap().unwrap());
+        let first = one.claim(None).unwrap();
+        assert!(Home::all().contains(&one));
+        let second = other.claim(None).unwrap();
+        assert_ne!(first, second);
+        assert!(other.claim(Some(first.index())).is_err());
+        assert!(other.claim(Some(0)).is_err() && other.claim(Some(INDEX_MAX + 1)).is_err());
+        for home in [one, other] {
+            fs::remove_dir_all(home.root()).unwrap();
+        }
+    }
 
     #[test]
     fn a_name_that_is_no_host_name_is_refused() {

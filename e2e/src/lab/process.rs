@@ -138,6 +138,11 @@ impl Process {
         Process { identity, asked_to_end, watcher }
     }
 
+    /// Its process number.
+    pub fn pid(&self) -> i32 {
+        self.identity.pid
+    }
+
     /// Ends it and waits until it has ended.
     pub async fn stop(self) {
         self.asked_to_end.store(true, Ordering::SeqCst);

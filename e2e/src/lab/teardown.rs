@@ -55,7 +55,10 @@ pub fn leftovers(home: &Home) -> Vec<String> {
         members(home).iter().map(|member| format!("process {}", member.pid)).collect();
     left.extend(mounts_below(home).iter().map(|path| format!("mount {}", path.display())));
     let files = cgroups(home).into_iter().chain(cni_results(home)).chain(log_links(home));
-    let named = [home.netns(), home.root().to_path_buf()].into_iter().filter(|path| path.exists());
+    let link =
+        home.record().map(|record| Path::new("/sys/class/net").join(Addresses::new(record.index).link()));
+    let named =
+        [home.netns(), home.root().to_path_buf()].into_iter().chain(link).filter(|path| path.exists());
     left.extend(files.chain(named).map(|path| path.display().to_string()));
     left
 }
@@ -178,14 +181,11 @@ fn shim_sockets(home: &Home) -> Vec<PathBuf> {
     entries(&tasks).iter().filter_map(address).collect()
 }
 
-/// What the CNI library remembers of each pod, in a folder of the machine.
+/// What the CNI library remembers of each pod's networks, in a folder of the machine; each file names the
+/// pod's namespace, which lies below the lab's folder.
 fn cni_results(home: &Home) -> Vec<PathBuf> {
-    let prefix = format!("{}-", home.outside_name());
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // After the network's name comes the container's id: 64 hexadecimal digits, then the interface.
-        name.strip_prefix(&prefix).is_some_and(|rest| rest.split('-').next().is_some_and(|id| id.len() == 64))
-    };
+    let below = format!("{}/", home.root().display());
+    let is_ours = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains(&below));
     entries(Path::new("/var/lib/cni/results")).into_iter().filter(is_ours).collect()
 }
 

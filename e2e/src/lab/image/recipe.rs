@@ -32,18 +32,11 @@ pub async fn all(progress: &Progress) -> Result<Vec<Image>, LabError> {
     let database = DATABASE.layer(progress).await?;
     let programs = rust::build(&profile(), progress).await?;
     progress.step("packing images");
-    let on_base = async |name, program: &'static str, between: Vec<Layer>| {
-        let mut layers = vec![base.clone()];
-        layers.extend(between);
-        layers.push(rust::layer(program, &programs).await?);
-        let entrypoint = vec![format!("/usr/local/bin/{program}")];
-        Ok::<_, LabError>(Image { name, layers, entrypoint, user: PETRI, path: PATH })
-    };
-    let helm_and_charts = vec![helm().await?, charts().await?];
+    let below_deployer = vec![base.clone(), helm().await?, charts().await?];
     Ok(vec![
-        on_base(OPERATOR, "petri-operator", Vec::new()).await?,
-        on_base(DEPLOYER, "petri-deployer", helm_and_charts).await?,
-        on_base(WORKLOAD, "petri-workload", Vec::new()).await?,
+        with_program(OPERATOR, "petri-operator", &programs, vec![base.clone()]).await?,
+        with_program(DEPLOYER, "petri-deployer", &programs, below_deployer).await?,
+        with_program(WORKLOAD, "petri-workload", &programs, vec![base]).await?,
         Image {
             name: POSTGRES,
             layers: vec![database],
@@ -52,6 +45,18 @@ pub async fn all(progress: &Progress) -> Result<Vec<Image>, LabError> {
             path: POSTGRES_PATH,
         },
     ])
+}
+
+/// An image of one Rust program: the program is the top layer, so that a change of it changes nothing below.
+async fn with_program(
+    name: &'static str,
+    program: &'static str,
+    programs: &Path,
+    mut layers: Vec<Layer>,
+) -> Result<Image, LabError> {
+    layers.push(rust::layer(program, programs).await?);
+    let entrypoint = vec![format!("/usr/local/bin/{program}")];
+    Ok(Image { name, layers, entrypoint, user: PETRI, path: PATH })
 }
 
 /// The sandbox: anything that sleeps.
