@@ -6,8 +6,11 @@
 mod check;
 pub mod intent;
 pub mod names;
+pub mod record;
 pub mod render;
 pub mod source;
+pub mod status;
+pub mod template_status;
 pub mod ttl;
 pub mod values;
 
