@@ -3,4 +3,6 @@
 //! Begin with [`laws`] (what every step promises), then [`invariants`] (what no history may show) and [`dish`]
 //! (the simulated cluster that runs and crashes the real `Cycle`).
 
+pub mod dish;
+pub mod invariants;
 pub mod laws;
