@@ -95,3 +95,29 @@ impl Leadership {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_comes_through_after_the_deadline_changes_nothing() {
+        let leadership = Leadership::waiting(Clock);
+        leadership.lead(Instant::now() + Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(11)).await;
+        leadership.lead(Instant::now() + Duration::from_secs(10));
+        assert!(!leadership.is_leading());
+        leadership.lost().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_lost_is_not_taken_up_again() {
+        let leadership = Leadership::waiting(Clock);
+        leadership.lead(Instant::now() + Duration::from_secs(10));
+        leadership.lose("stolen");
+        leadership.lead(Instant::now() + Duration::from_secs(10));
+        assert!(!leadership.is_leading());
+        assert_eq!(leadership.lost().await, "stolen");
+    }
+}
