@@ -155,13 +155,16 @@ fn rollout(
         let level = component.planned.level;
         let taken = places.entry(level).or_default();
         let under_way = memory.components.get(&component.name).is_some_and(component::Record::is_under_way);
-        let starts = !under_way && *taken < PARALLEL_MAX && is_open(level);
+        // What was committed under another order waits for its level like everything else.
+        let is_open = is_open(level);
+        let starts = !under_way && *taken < PARALLEL_MAX && is_open;
         // A component that waits out a pause takes no place: it is counted once it is under way.
         let due = |at: &Option<Timestamp>| at.is_none_or(|at| at <= now);
         let counts = starts
             && matches!(phase(&component.name), Some(Phase::Pending { not_before }) if due(not_before));
         *taken += usize::from(counts);
-        let permission = if admit && (under_way || starts) { Permission::Admitted } else { Permission::Held };
+        let permission =
+            if admit && is_open && (under_way || starts) { Permission::Admitted } else { Permission::Held };
         granted.push((component.name.clone(), permission));
     }
     let wanted = |name: &ComponentName| plan.components.iter().any(|component| component.name == *name);
