@@ -10,6 +10,7 @@ pub mod error;
 pub mod executor;
 pub mod leader;
 pub mod observe;
+pub mod reconcile;
 pub mod render;
 pub mod store;
 pub mod telemetry;

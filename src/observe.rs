@@ -12,6 +12,7 @@ mod probe;
 mod readiness;
 
 pub use inventory::Inventories;
+pub use jobs::Payloads;
 pub use ledger::Ledger;
 pub use probe::Prober;
 
@@ -48,6 +49,8 @@ pub struct Observer {
     pub ledger: Arc<Ledger>,
     /// Inventories that were read.
     pub inventories: Inventories,
+    /// Payload Secrets that were found.
+    pub payloads: Payloads,
     /// HTTP probes.
     pub prober: Prober,
     /// What holds where a template says nothing.

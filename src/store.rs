@@ -40,3 +40,39 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, 
     *held = condition;
     changed
 }
+
+/// Makes a condition; [`set_condition`] gives it its time.
+pub fn condition(
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    generation: Option<i64>,
+) -> Condition {
+    Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        observed_generation: generation,
+        last_transition_time: Time(Timestamp::UNIX_EPOCH),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_that_differs_in_its_time_only_is_no_change_and_keeps_its_time() {
+        let now = |secs| Timestamp::from_second(secs).unwrap();
+        let mut all = Vec::new();
+        let ready = |message| condition("Ready", "False", "Progressing", message, Some(1));
+        assert!(set_condition(&mut all, ready("a"), now(5)));
+        assert!(!set_condition(&mut all, ready("a"), now(9)));
+        assert!(set_condition(&mut all, ready("b"), now(9)));
+        assert_eq!(all[0].last_transition_time, Time(now(5)), "only a turn moves the time");
+        assert!(set_condition(&mut all, condition("Ready", "True", "Ready", "", Some(1)), now(11)));
+        assert_eq!((all.len(), all[0].last_transition_time.clone()), (1, Time(now(11))));
+    }
+}

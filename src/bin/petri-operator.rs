@@ -2,7 +2,8 @@
 use clap::Parser;
 use petri::{
     config::{Config, Settings},
-    controller::{Key, Reconciler, Requeue, operate, run::Ended},
+    controller::{operate, run::Ended},
+    reconcile::Operator,
     telemetry::logs,
 };
 use std::{path::PathBuf, process::ExitCode};
@@ -66,7 +67,7 @@ fn print(config: &Config) -> ExitCode {
 #[tokio::main(flavor = "current_thread")]
 async fn run(config: Config) -> ExitCode {
     info!(version = env!("CARGO_PKG_VERSION"), namespace = config.management_namespace, "starting");
-    match operate(config, |_| Nothing).await {
+    match operate(config, Operator::new).await {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::LeadershipLost(why)) => {
             warn!(why, "leadership is lost: ending, so that nothing of it goes on");
@@ -76,15 +77,5 @@ async fn run(config: Config) -> ExitCode {
             error!(%error, "cannot start");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Looks and does nothing.
-struct Nothing;
-
-impl Reconciler for Nothing {
-    async fn reconcile(&self, key: &Key) -> Requeue {
-        info!(%key, "nothing is done about it");
-        Requeue::settled()
     }
 }

@@ -16,9 +16,40 @@ use petri_machines::{
     environment::{Identity, Namespaces, Occupancy, Record},
     job::{JobState, JobView, is_live},
     kernel::{Seen, seen::Ignorance},
-    names::{ComponentName, NamespaceName},
+    names::{ComponentName, NamespaceName, Uid},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The payload Secrets of ended Jobs that were looked for, by environment and Job.
+#[derive(Debug, Default)]
+pub struct Payloads(Mutex<HashMap<Uid, BTreeMap<Uid, Option<Uid>>>>);
+
+impl Payloads {
+    fn get(&self, environment: &Uid, job: &Uid) -> Option<Option<Uid>> {
+        self.lock().get(environment)?.get(job).cloned()
+    }
+
+    fn put(&self, environment: &Uid, job: &Uid, secret: Option<Uid>) {
+        self.lock().entry(environment.clone()).or_default().insert(job.clone(), secret);
+    }
+
+    fn retain(&self, environment: &Uid, jobs: &BTreeSet<&Uid>) {
+        let mut all = self.lock();
+        if let Some(of) = all.get_mut(environment) {
+            of.retain(|job, _| jobs.contains(job));
+            if of.is_empty() {
+                all.remove(environment);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uid, BTreeMap<Uid, Option<Uid>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 type ByComponent = BTreeMap<ComponentName, Seen<Vec<JobView>>>;
 
@@ -51,6 +82,8 @@ impl Observer {
                 found.entry(component).or_default().push((name, view));
             }
         }
+        let seen = found.values().flatten().map(|(_, view)| &view.uid).collect();
+        self.payloads.retain(&identity.uid, &seen);
         let mut all = ByComponent::new();
         for (component, views) in found {
             let child = record.memory.components.get(&component);
@@ -71,9 +104,6 @@ impl Observer {
         views: Vec<(NamespaceName, JobView)>,
     ) -> Result<Vec<JobView>, CallError> {
         let attempt = child.and_then(component::Record::attempt);
-        let starts = child.is_some_and(|child| {
-            matches!(child.phase, component::Phase::Submitting { .. } | component::Phase::Undeploying { .. })
-        });
         let mut kept = Vec::new();
         for (namespace, mut view) in views {
             let of_attempt = attempt.is_some_and(|attempt| attempt.serial == view.serial);
@@ -83,16 +113,31 @@ impl Observer {
                     None => continue,
                 }
             }
-            let replaced = attempt.is_some_and(|attempt| view.serial < attempt.serial);
-            if starts && replaced && !is_live(&view) && !view.deleting {
-                let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace.as_str());
-                let found = timed(CALL_MAX, api.get_metadata_opt(view.name.as_str())).await?;
-                let uid = found.and_then(|found| found.metadata.uid);
-                view.payload = uid.and_then(|uid| petri_machines::names::Uid::new(uid).ok());
+            // In whatever phase: one step may lead from it to an attempt that replaces this Job.
+            if !is_live(&view) && !view.deleting {
+                view.payload = self.payload(&identity.uid, &namespace, &view).await?;
             }
             kept.push(view);
         }
         Ok(kept)
+    }
+
+    /// Finds the Secret of an ended Job. It is made before its Job and never made again, so that one look is enough,
+    /// and a delete that names its UID is right even when it is gone meanwhile.
+    async fn payload(
+        &self,
+        environment: &Uid,
+        namespace: &NamespaceName,
+        job: &JobView,
+    ) -> Result<Option<Uid>, CallError> {
+        if let Some(known) = self.payloads.get(environment, &job.uid) {
+            return Ok(known);
+        }
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace.as_str());
+        let found = timed(CALL_MAX, api.get_metadata_opt(job.name.as_str())).await?;
+        let uid = found.and_then(|found| found.metadata.uid).and_then(|uid| Uid::new(uid).ok());
+        self.payloads.put(environment, &job.uid, uid.clone());
+        Ok(uid)
     }
 
     /// Looks again, live, at a Job that seems to have ended. `None`: it is gone, or another has its name.

@@ -108,8 +108,9 @@ impl Prober {
         let probing = async move {
             let http = Http::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http();
             let mut period = PERIOD_MIN;
+            let mut at = None;
             loop {
-                let outcome = ask(&client, &http, &asked).await;
+                let outcome = ask(&client, &http, &asked, &mut at).await;
                 let turned = locked(&said).as_ref().map(Result::is_ok) != Some(outcome.is_ok());
                 let news = locked(&said).as_ref() != Some(&outcome);
                 period = if turned && outcome.is_err() { PERIOD_MIN } else { next(period, outcome.is_ok()) };
@@ -137,8 +138,29 @@ fn next(period: Duration, serves: bool) -> Duration {
     if serves { PERIOD_MAX } else { (period * 6 / 5).min(PERIOD_MAX) }
 }
 
-async fn ask(client: &Client, http: &Http<HttpConnector, Body>, target: &Target) -> Outcome {
-    let (service, host) = address(client, target).await?;
+/// Where a probe goes; looked up anew after a failure only.
+struct Address {
+    service: String,
+    host: String,
+}
+
+async fn ask(
+    client: &Client,
+    http: &Http<HttpConnector, Body>,
+    target: &Target,
+    at: &mut Option<Address>,
+) -> Outcome {
+    let known = match at.take() {
+        Some(known) => known,
+        None => address(client, target).await?,
+    };
+    request(http, target, &known).await?;
+    *at = Some(known);
+    Ok(())
+}
+
+async fn request(http: &Http<HttpConnector, Body>, target: &Target, at: &Address) -> Outcome {
+    let Address { service, host } = at;
     let name = format!("{service}.{}.svc:{}", target.namespace, target.port);
     let at = format!("http://{host}:{}{}", target.port, target.path);
     let uri: Uri = at.parse().map_err(|error| format!("GET {at}: {error}"))?;
@@ -154,7 +176,7 @@ async fn ask(client: &Client, http: &Http<HttpConnector, Body>, target: &Target)
 }
 
 /// Finds the service of the release that exposes the port, and where it is: its cluster IP, or its name in the DNS.
-async fn address(client: &Client, target: &Target) -> Result<(String, String), String> {
+async fn address(client: &Client, target: &Target) -> Result<Address, String> {
     let api: Api<Service> = Api::namespaced(client.clone(), target.namespace.as_str());
     for name in &target.services {
         let found = timed(CALL_MAX, api.get_opt(name)).await;
@@ -169,7 +191,7 @@ async fn address(client: &Client, target: &Target) -> Result<(String, String), S
             Some(ip) => ip,
             None => format!("{name}.{}.svc", target.namespace),
         };
-        return Ok((name.clone(), host));
+        return Ok(Address { service: name.clone(), host });
     }
     Err(format!("no service of the release exposes port {}", target.port))
 }

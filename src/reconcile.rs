@@ -1,0 +1,93 @@
+//! Answers the cycle: each question of the pure loop becomes a read, a write or a message, and the loop's end a time
+//! to look again. Nothing is decided here.
+
+mod environment;
+mod events;
+mod notices;
+mod pace;
+mod template;
+
+use crate::{
+    adapter::Defaults,
+    clock::Clock,
+    config::Config,
+    controller::{Key, Kind, Parts, Reconciler, Requeue},
+    executor::Executor,
+    observe::{Inventories, Ledger, Observer, Payloads, Prober},
+    render::Settings,
+    telemetry::metrics::Metrics,
+};
+use events::Events;
+use kube::Client;
+use pace::Pace;
+use std::{sync::Arc, time::Duration};
+
+/// The operator's ServiceAccount; the chart's admission policy lets it bind roles to this name only.
+const SERVICE_ACCOUNT: &str = "petri-operator";
+/// Pause after a fault of Petri's own: only a new release will mend it, but a changed input may avoid it.
+const BUG_PAUSE: Duration = Duration::from_secs(60);
+
+/// Reconciles all kinds.
+pub struct Operator {
+    client: Client,
+    observer: Observer,
+    executor: Executor,
+    settings: Settings,
+    events: Events,
+    pace: Pace,
+    metrics: Metrics,
+    clock: Clock,
+}
+
+impl Operator {
+    /// Makes the reconciler from what the runtime has.
+    pub fn new(parts: &Parts) -> Self {
+        let ledger = Arc::new(Ledger::default());
+        let config = &parts.config;
+        let observer = Observer {
+            client: parts.client.clone(),
+            caches: Arc::clone(&parts.caches),
+            ledger: Arc::clone(&ledger),
+            inventories: Inventories::default(),
+            payloads: Payloads::default(),
+            prober: Prober::new(parts.client.clone(), parts.wakes.clone()),
+            defaults: Defaults { deploy_timeout_secs: config.default_deploy_timeout_secs },
+            clock: parts.clock,
+        };
+        Self {
+            client: parts.client.clone(),
+            observer,
+            executor: Executor::new(parts.client.clone(), parts.leadership.clone(), ledger),
+            settings: settings(config),
+            events: Events::new(parts.client.clone(), &config.management_namespace),
+            pace: Pace::default(),
+            metrics: parts.metrics.clone(),
+            clock: parts.clock,
+        }
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        management_namespace: config.management_namespace.clone(),
+        service_account: SERVICE_ACCOUNT.to_owned(),
+        deployer_image: config.deployer_image.clone(),
+        deployer_pull_policy: config.deployer_image_pull_policy.as_str().to_owned(),
+        deployer_cluster_roles: config.deployer_cluster_roles.clone(),
+        job_deadline_secs: config.job_deadline_secs,
+    }
+}
+
+impl Reconciler for Operator {
+    async fn reconcile(&self, key: &Key) -> Requeue {
+        match key.kind {
+            Kind::Environment => environment::Pass::new(self, key).run().await,
+            Kind::Template => template::reconcile(self, key).await,
+            // Its machine comes with a later release; until then nothing owes anything to one.
+            Kind::SharedComponent => Requeue::settled(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! One pass over one environment.
+
+use super::{
+    BUG_PAUSE, Operator,
+    notices::{self, About},
+    pace::jitter,
+};
+use crate::{
+    adapter,
+    client::{CALL_MAX, timed},
+    controller::{Guarded, Key, Requeue},
+    error::CallError,
+    executor::{
+        Error,
+        class::{self, call_class},
+    },
+    observe::{Observation, identity},
+    render::{Extras, Own, RenderContext, effects},
+    store,
+};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::{Api, Resource as _};
+use petri_crds::{EphemeralEnvironment, meta::ANNOTATION_TRACEPARENT};
+use petri_machines::{
+    environment::{Cleanup, Command, Environment, Identity, Notice, Record, Status},
+    kernel::{
+        Wake, WakeReason,
+        cycle::{Answer, Ask, Cycle, Done, Refusal},
+        dialogue::Turn,
+    },
+};
+use std::time::Duration;
+use tracing::{debug, error, warn};
+
+/// A record of a newer release is left alone; it is looked at again when the object changes, or after this long.
+const HELD_PAUSE: Duration = Duration::from_secs(600);
+/// The shortest wait for a moment, so that a clock that stands still does not make a busy loop.
+const WAIT_MIN: Duration = Duration::from_millis(20);
+
+/// What one pass has read so far.
+pub(super) struct Pass<'a> {
+    operator: &'a Operator,
+    key: &'a Key,
+    api: Api<EphemeralEnvironment>,
+    read: Option<Found>,
+    observation: Option<Observation>,
+    /// The record that was stored last, or found.
+    record: Record,
+    stored: bool,
+    applied: bool,
+}
+
+/// The own object as it was last read or written.
+struct Found {
+    object: EphemeralEnvironment,
+    identity: Identity,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(operator: &'a Operator, key: &'a Key) -> Self {
+        let api = Api::namespaced(operator.client.clone(), &operator.settings.management_namespace);
+        Self {
+            operator,
+            key,
+            api,
+            read: None,
+            observation: None,
+            record: Record::default(),
+            stored: false,
+            applied: false,
+        }
+    }
+
+    /// Answers the cycle to its end, and says when to look again.
+    pub(super) async fn run(mut self) -> Requeue {
+        let mut cycle = Cycle::<Environment>::default();
+        let mut answer = None;
+        let requeue = loop {
+            match cycle.advance(answer.take()) {
+                Turn::Ask(ask) => match self.answer(ask).await {
+                    Ok(given) => answer = Some(given),
+                    Err(requeue) => break requeue,
+                },
+                Turn::Done(done) => break self.end(done).await,
+                Turn::Sleep { .. } => break self.end(Done::OutOfTurn).await,
+            }
+        };
+        if self.stored || self.applied { requeue.worked() } else { requeue }
+    }
+
+    async fn answer(&mut self, ask: Ask<Environment>) -> Result<Answer<Environment>, Requeue> {
+        Ok(match ask {
+            Ask::Read => Answer::Own(self.read().await?),
+            Ask::Observe(record) => {
+                let Some(found) = &self.read else { return Err(self.fault("observing before reading")) };
+                let observer = &self.operator.observer;
+                let observation = observer.observe(&found.object, &found.identity, &record).await;
+                let world = observation.world.clone();
+                (self.record, self.observation) = (record, Some(observation));
+                Answer::World(world)
+            }
+            Ask::Store { phase, status } => Answer::Stored(self.store(phase, &status).await),
+            Ask::Apply(command) => Answer::Applied(self.apply(&command).await),
+            Ask::Notify(notices) => {
+                self.notify(&notices);
+                Answer::Notified
+            }
+        })
+    }
+
+    /// Reads the own object, not from a cache.
+    async fn read(&mut self) -> Result<Option<petri_machines::kernel::cycle::Stored<Environment>>, Requeue> {
+        let namespace = &self.operator.settings.management_namespace;
+        let api: Api<Guarded<EphemeralEnvironment>> =
+            Api::namespaced(self.operator.client.clone(), namespace);
+        let found = match timed(CALL_MAX, api.get_opt(&self.key.name)).await {
+            Ok(found) => found,
+            Err(error) => return Err(self.refused(&error)),
+        };
+        let Some(found) = found else { return Ok(None) };
+        let object = match found.0 {
+            Ok(object) => object,
+            Err(error) => {
+                warn!(key = %self.key, %error, "the object does not decode and is left alone");
+                return Err(Requeue::failed("undecodable", self.operator.pace.backoff(self.key)));
+            }
+        };
+        let identity = identity(&object).map_err(|error| self.fault(&error.to_string()))?;
+        let stored = adapter::record::stored(&object);
+        self.read = Some(Found { object, identity });
+        match stored {
+            Ok(stored) => Ok(Some(stored)),
+            // Nobody can tell what was decided, so nothing is done: erasing the record is a person's decision.
+            Err(error) => {
+                let what = format!("the stored record cannot be read: {error}");
+                self.confess(&what).await;
+                Err(self.fault(&what))
+            }
+        }
+    }
+
+    /// Writes record and status; the answer is the object that everything after is based on.
+    async fn store(&mut self, record: Record, status: &Status) -> Result<(), Refusal> {
+        let Some(found) = &mut self.read else { return Err(Refusal::Retry) };
+        let now = self.operator.clock.wall();
+        let mut object = found.object.clone();
+        object.status = Some(adapter::status::status(found.object.status.as_ref(), &record, status, now));
+        match store::replace_status(&self.api, &object).await {
+            Ok(object) => {
+                found.object = object;
+                self.record = record;
+                self.stored = true;
+                self.operator.pace.reset(self.key);
+                Ok(())
+            }
+            Err(error) => {
+                let refusal = call_class(&error);
+                debug!(key = %self.key, %error, class = class::name(refusal), "nothing stored");
+                Err(refusal)
+            }
+        }
+    }
+
+    async fn apply(&mut self, command: &Command) -> Result<(), Refusal> {
+        let (Some(found), Some(observation)) = (&self.read, &self.observation) else {
+            return Err(Refusal::Retry);
+        };
+        let own = own(&found.object);
+        let extras = extras(observation);
+        let annotations = found.object.metadata.annotations.as_ref();
+        let cx = RenderContext {
+            identity: &found.identity,
+            own: &own,
+            settings: &self.operator.settings,
+            inputs: &observation.payloads,
+            namespace_extras: &extras,
+            traceparent: annotations.and_then(|all| all.get(ANNOTATION_TRACEPARENT)).map(String::as_str),
+        };
+        let rendered = match effects(command, &cx) {
+            Ok(rendered) => rendered,
+            Err(error) => {
+                error!(key = %self.key, ?command, %error, "a command cannot be rendered");
+                return Err(Refusal::Rejected);
+            }
+        };
+        for effect in &rendered {
+            if let Err(error) = self.operator.executor.apply(effect).await {
+                return Err(self.failed(command, &error));
+            }
+            self.applied = true;
+        }
+        debug!(key = %self.key, ?command, "applied");
+        if let Command::Cleanup(Cleanup::DeleteNamespace(namespace)) = command {
+            self.operator.observer.inventories.forget(&namespace.uid);
+        }
+        Ok(())
+    }
+
+    fn failed(&self, command: &Command, error: &Error) -> Refusal {
+        let refusal = error.class();
+        match refusal {
+            Refusal::Rejected => error!(key = %self.key, ?command, %error, "refused for good"),
+            Refusal::Backoff => warn!(key = %self.key, ?command, %error, "not applied"),
+            Refusal::Retry | Refusal::Fenced => debug!(key = %self.key, ?command, %error, "not applied"),
+        }
+        refusal
+    }
+
+    fn notify(&self, all: &[Notice]) {
+        let Some(found) = &self.read else { return };
+        let operator = self.operator;
+        let (name, now) = (&found.identity.name, operator.clock.now());
+        let about = About { name, record: &self.record, now };
+        let said = all.iter().filter_map(|notice| notices::say(notice, &about, &operator.metrics)).collect();
+        operator.events.publish(reference(&found.object), said, operator.clock.wall());
+    }
+
+    async fn end(&mut self, done: Done) -> Requeue {
+        let pace = &self.operator.pace;
+        match done {
+            Done::Gone => {
+                pace.reset(self.key);
+                self.operator.observer.forget(self.key);
+                Requeue::gone()
+            }
+            Done::Held { found } => {
+                warn!(key = %self.key, version = found, "the record is of a newer release and is left alone");
+                Requeue::after(HELD_PAUSE)
+            }
+            Done::Refused(refusal) => Requeue::failed(class::name(refusal), pace.refused(self.key, refusal)),
+            Done::Settled { wake, again } => {
+                let wait = wake.map(|wake| self.wait(wake));
+                if again {
+                    let soon = pace.soon(self.key);
+                    return Requeue::after(wait.map_or(soon, |wait| wait.min(soon)));
+                }
+                pace.reset(self.key);
+                wait.map_or_else(Requeue::settled, Requeue::after)
+            }
+            Done::Bug(what) => {
+                self.confess(&what).await;
+                self.fault(&what)
+            }
+            Done::OutOfTurn => self.fault("the loop was answered out of turn"),
+        }
+    }
+
+    /// Deadlines are met to the second; only the end of a pause is spread.
+    fn wait(&self, wake: Wake) -> Duration {
+        let wait = self.operator.clock.until(wake.at).max(WAIT_MIN);
+        if wake.reason == WakeReason::Backoff { wait + jitter(wait / 10) } else { wait }
+    }
+
+    fn refused(&self, error: &CallError) -> Requeue {
+        let refusal = match call_class(error) {
+            // A read that is refused must not be hurried.
+            Refusal::Retry | Refusal::Fenced | Refusal::Backoff => Refusal::Backoff,
+            Refusal::Rejected => Refusal::Rejected,
+        };
+        warn!(key = %self.key, %error, "the own object cannot be read");
+        Requeue::failed(class::name(refusal), self.operator.pace.refused(self.key, refusal))
+    }
+
+    fn fault(&self, what: &str) -> Requeue {
+        error!(key = %self.key, what, "a fault of Petri's own");
+        Requeue::failed("bug", BUG_PAUSE)
+    }
+
+    /// Tells the user of a fault; nothing else is changed.
+    async fn confess(&mut self, what: &str) {
+        let Some(found) = &self.read else { return };
+        let mut object = found.object.clone();
+        let status = object.status.get_or_insert_default();
+        let generation = object.metadata.generation;
+        let condition = store::condition("Ready", "Unknown", "InternalError", what, generation);
+        if store::set_condition(&mut status.conditions, condition, self.operator.clock.wall())
+            && let Err(error) = store::replace_status(&self.api, &object).await
+        {
+            warn!(key = %self.key, %error, "the fault could not be told");
+        }
+    }
+}
+
+fn own(object: &EphemeralEnvironment) -> Own {
+    let meta = object.metadata.clone();
+    Own {
+        namespace: meta.namespace.unwrap_or_default(),
+        resource_version: meta.resource_version.unwrap_or_default(),
+        finalizers: meta.finalizers.unwrap_or_default(),
+    }
+}
+
+fn extras(observation: &Observation) -> Extras {
+    let settings = observation.template.as_ref().and_then(|template| template.spec.namespace.as_ref());
+    settings.map_or_else(Extras::default, |settings| Extras {
+        labels: settings.labels.clone(),
+        annotations: settings.annotations.clone(),
+    })
+}
+
+fn reference(object: &EphemeralEnvironment) -> ObjectReference {
+    object.object_ref(&())
+}

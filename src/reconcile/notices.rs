@@ -1,0 +1,108 @@
+//! Notices of the machine → log lines, metrics and events.
+
+use super::events::Said;
+use crate::telemetry::metrics::{JobLabels, Metrics, OpLabel, PhaseLabel, ReasonLabel};
+use petri_machines::{
+    component,
+    environment::{Notice, Record},
+    job::Op,
+    kernel::Timestamp,
+    names::{ComponentName, EnvironmentName},
+};
+use tracing::{debug, info, warn};
+
+/// The environment that something is said about.
+pub(super) struct About<'a> {
+    pub(super) name: &'a EnvironmentName,
+    pub(super) record: &'a Record,
+    pub(super) now: Timestamp,
+}
+
+/// Logs and counts a notice; returns the event to publish, if it makes one.
+pub(super) fn say(notice: &Notice, about: &About<'_>, metrics: &Metrics) -> Option<Said> {
+    match notice {
+        Notice::Moved { from, to, why } => Some(moved(from, to, why.as_ref(), about, metrics)),
+        Notice::Expired => {
+            info!(environment = %about.name, "time to live is over");
+            Some(said("Expired", "Expire", "its time to live is over".to_owned()))
+        }
+        Notice::Component { component, notice } => self::component(component, notice, about, metrics),
+    }
+}
+
+fn said(reason: &'static str, action: &'static str, note: String) -> Said {
+    Said { warning: false, reason, action, note }
+}
+
+fn moved(
+    from: &'static str,
+    to: &'static str,
+    why: Option<&(petri_machines::environment::Reason, String)>,
+    about: &About<'_>,
+    metrics: &Metrics,
+) -> Said {
+    if from != to {
+        metrics.phase_transitions.get_or_create(&PhaseLabel { phase: to }).inc();
+    }
+    if let Some((reason, message)) = why {
+        let reason = reason.as_str();
+        warn!(environment = %about.name, from, to, reason, message, "phase changed");
+        metrics.deploy_failures.get_or_create(&ReasonLabel { reason }).inc();
+        return Said { warning: true, reason, action: to, note: message.clone() };
+    }
+    info!(environment = %about.name, from, to, "phase changed");
+    if (from, to) == ("Terminating", "Terminating") {
+        let note = "all that was deployed is gone; the namespace goes".to_owned();
+        return said("CleanupComplete", "Transition", note);
+    }
+    let note = match to {
+        "Ready" => {
+            let began = about.record.memory.history.last().map(|rollout| rollout.started_at);
+            let took = about.now.0.saturating_sub(began.unwrap_or(about.now).0);
+            // Whole seconds, far below what a float loses.
+            metrics.deploy_duration.observe(std::time::Duration::from_secs(took).as_secs_f64());
+            format!("all components are ready after {took} s")
+        }
+        "Deploying" => format!("rolling out {} components", about.record.memory.components.len()),
+        "Terminating" => "taking everything down".to_owned(),
+        _ => format!("{from} → {to}"),
+    };
+    said(to, "Transition", note)
+}
+
+fn component(
+    component: &ComponentName,
+    notice: &component::Notice,
+    about: &About<'_>,
+    metrics: &Metrics,
+) -> Option<Said> {
+    let environment = about.name;
+    match notice {
+        component::Notice::Moved { from, to } => {
+            debug!(%environment, %component, from, to, "component changed");
+            None
+        }
+        component::Notice::JobEnded { op, failure } => {
+            let result = if failure.is_some() { "failed" } else { "succeeded" };
+            let reason = failure.map(|reason| reason.as_str());
+            info!(%environment, %component, op = op.as_str(), result, reason, "job ended");
+            metrics.deployer_jobs.get_or_create(&JobLabels { op: op.as_str(), result }).inc();
+            None
+        }
+        component::Notice::Retried { op, attempts, reason } => {
+            let failure =
+                about.record.memory.components.get(component).and_then(|child| child.failure.as_ref());
+            let message = failure.map_or("", |failure| failure.message.as_str());
+            let note = format!("component {component}: {} attempt {attempts} failed: {message}", op.as_str());
+            warn!(%environment, %component, op = op.as_str(), attempts, reason = reason.as_str(), message, "attempt failed");
+            Some(Said { warning: true, reason: reason.as_str(), action: "Retry", note })
+        }
+        component::Notice::Forced { reason } => {
+            let op = Op::Undeploy.as_str();
+            metrics.forced_cleanups.get_or_create(&OpLabel { op }).inc();
+            warn!(%environment, %component, reason = reason.as_str(), "undeploying was given up");
+            let note = format!("component {component}: undeploying was given up: {}", reason.as_str());
+            Some(Said { warning: true, reason: "CleanupForced", action: "Undeploy", note })
+        }
+    }
+}

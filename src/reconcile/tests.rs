@@ -1,0 +1,242 @@
+use super::*;
+use crate::{
+    clock::Clock,
+    config::Settings as ConfigSettings,
+    controller::{Caches, queue::queue},
+    leader::Leadership,
+};
+use axum::{
+    body::{Body, to_bytes},
+    http::{Request, Response},
+};
+use kube::{core::DeserializeGuard, runtime::watcher::Event};
+use petri_crds::EnvironmentTemplate;
+use petri_machines::names::{NamespaceName, Uid};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Mutex};
+use tower::{BoxError, service_fn};
+
+const ENVIRONMENT: &str = "/apis/core.petri.run/v1alpha1/namespaces/petri-system/ephemeralenvironments/pr-7";
+const STATUS: &str =
+    "PUT /apis/core.petri.run/v1alpha1/namespaces/petri-system/ephemeralenvironments/pr-7/status";
+const FINALIZER: &str =
+    "PATCH /apis/core.petri.run/v1alpha1/namespaces/petri-system/ephemeralenvironments/pr-7";
+
+/// A small API server: objects by path, scripted refusals by method and path, and a list of what was written.
+#[derive(Default)]
+struct Server {
+    objects: BTreeMap<String, Value>,
+    /// `None`: the connection breaks after the write was done.
+    refusals: BTreeMap<&'static str, Option<(u16, &'static str)>>,
+    writes: Vec<String>,
+    bodies: Vec<Value>,
+}
+
+type Shared = Arc<Mutex<Server>>;
+
+async fn serve(server: Shared, request: Request<kube::client::Body>) -> Result<Response<Body>, BoxError> {
+    let (head, body) = request.into_parts();
+    let body = to_bytes(Body::new(body), usize::MAX).await?;
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let path = head.uri.path().to_owned();
+    let mut server = server.lock().unwrap();
+    if head.method == "GET" {
+        return Ok(match server.objects.get(&path) {
+            Some(object) => answer(200, object),
+            None => answer(404, &refusal(404, "NotFound")),
+        });
+    }
+    if path.ends_with("/events") {
+        return Ok(answer(201, &body));
+    }
+    let call = format!("{} {path}", head.method);
+    server.writes.push(call.clone());
+    server.bodies.push(body.clone());
+    match server.refusals.get(call.as_str()) {
+        Some(Some((code, reason))) => return Ok(answer(*code, &refusal(*code, reason))),
+        Some(None) => return Err("connection reset".into()),
+        None => {}
+    }
+    if let Some(path) = path.strip_suffix("/status") {
+        let mut object = body;
+        object["metadata"]["resourceVersion"] = json!(format!("{}1", object["metadata"]["resourceVersion"]));
+        server.objects.insert(path.to_owned(), object.clone());
+        return Ok(answer(200, &object));
+    }
+    Ok(answer(200, &body))
+}
+
+fn answer(code: u16, body: &Value) -> Response<Body> {
+    Response::builder().status(code).body(Body::from(body.to_string())).unwrap()
+}
+
+fn refusal(code: u16, reason: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason})
+}
+
+fn template() -> EnvironmentTemplate {
+    serde_json::from_value(json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "EnvironmentTemplate",
+        "metadata": {"name": "web", "namespace": "petri-system", "uid": "t", "resourceVersion": "1"},
+        "spec": {"components": [{"name": "api", "helm": {"path": "/charts/api"}}]}}))
+    .unwrap()
+}
+
+fn environment(finalizers: Value, status: Value) -> Value {
+    json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment",
+        "metadata": {"name": "pr-7", "namespace": "petri-system", "uid": "env", "resourceVersion": "4",
+            "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers},
+        "spec": {"template": "web", "ttl": "0"}, "status": status})
+}
+
+/// An operator with filled caches before a server that holds these objects.
+struct Stage {
+    server: Shared,
+    operator: Operator,
+}
+
+impl Stage {
+    fn new(template: Option<EnvironmentTemplate>, environment: Option<Value>) -> Self {
+        let server = Shared::default();
+        if let Some(environment) = environment {
+            server.lock().unwrap().objects.insert(ENVIRONMENT.to_owned(), environment);
+        }
+        let shared = Arc::clone(&server);
+        let service = service_fn(move |request| serve(Arc::clone(&shared), request));
+        let caches = Caches::new("petri-system");
+        caches.templates.apply(Event::Init);
+        if let Some(template) = template {
+            caches.templates.apply(Event::InitApply(DeserializeGuard(Ok(template))));
+        }
+        caches.templates.apply(Event::InitDone);
+        caches.namespaces.apply(Event::Init);
+        caches.namespaces.apply(Event::InitDone);
+        caches.jobs.apply(Event::Init);
+        caches.jobs.apply(Event::InitDone);
+        caches.pods.apply(Event::Init);
+        caches.pods.apply(Event::InitDone);
+        let config = Config::load(None, ConfigSettings::default(), Some("petri-system")).unwrap();
+        let metrics = Metrics::default();
+        let (wakes, _) = queue(1, Clock);
+        let operator = Operator::new(&Parts {
+            config: Arc::new(config),
+            client: Client::new(service, "petri-system"),
+            caches: Arc::new(caches),
+            wakes,
+            leadership: Leadership::always(Clock),
+            metrics,
+            clock: Clock,
+        });
+        Self { server, operator }
+    }
+
+    fn refuses(self, call: &'static str, with: Option<(u16, &'static str)>) -> Self {
+        self.server.lock().unwrap().refusals.insert(call, with);
+        self
+    }
+
+    /// One pass: what it asks for, and what it wrote.
+    async fn pass(&self) -> (Requeue, Vec<String>) {
+        self.server.lock().unwrap().writes.clear();
+        let requeue = self.operator.reconcile(&Key::environment("pr-7")).await;
+        (requeue, self.server.lock().unwrap().writes.clone())
+    }
+
+    fn last_body(&self) -> Value {
+        self.server.lock().unwrap().bodies.last().cloned().unwrap_or_default()
+    }
+}
+
+fn new_environment() -> Stage {
+    Stage::new(Some(template()), Some(environment(json!([]), json!({}))))
+}
+
+#[tokio::test]
+async fn the_decision_is_stored_before_anything_is_done() {
+    let (requeue, writes) = new_environment().pass().await;
+    assert_eq!(writes, [STATUS, FINALIZER]);
+    assert!(requeue.worked && requeue.error.is_none(), "{requeue:?}");
+}
+
+#[tokio::test]
+async fn a_conflict_on_the_store_applies_nothing_and_looks_again_at_once() {
+    let (requeue, writes) = new_environment().refuses(STATUS, Some((409, "Conflict"))).pass().await;
+    assert_eq!(writes, [STATUS]);
+    assert_eq!((requeue.error, requeue.worked), (Some("retry"), false));
+    assert!(requeue.after.unwrap() <= Duration::from_millis(20), "{requeue:?}");
+}
+
+#[tokio::test]
+async fn a_store_whose_answer_was_lost_applies_nothing() {
+    let (requeue, writes) = new_environment().refuses(STATUS, None).pass().await;
+    assert_eq!(writes, [STATUS]);
+    assert_eq!(requeue.error, Some("backoff"));
+}
+
+#[tokio::test]
+async fn pauses_grow_while_a_command_is_refused_and_the_stored_decision_is_not_stored_again() {
+    let stage = new_environment().refuses(FINALIZER, Some((503, "ServiceUnavailable")));
+    let (first, writes) = stage.pass().await;
+    assert_eq!((first.error, writes), (Some("backoff"), vec![STATUS.to_owned(), FINALIZER.to_owned()]));
+    let (second, writes) = stage.pass().await;
+    assert_eq!(writes, [FINALIZER]);
+    assert!(second.after > first.after, "{first:?} {second:?}");
+}
+
+#[tokio::test]
+async fn an_object_that_is_gone_ends_its_key() {
+    let stage = Stage::new(Some(template()), None);
+    assert_eq!(stage.pass().await, (Requeue::gone(), Vec::new()));
+}
+
+#[tokio::test]
+async fn a_record_of_a_newer_release_is_left_alone() {
+    let status = json!({"controllerStateVersion": 99, "machine": {"phase": "unheard of"}, "novel": 1});
+    let stage = Stage::new(Some(template()), Some(environment(json!([]), status)));
+    let (requeue, writes) = stage.pass().await;
+    assert_eq!((requeue.error, writes), (None, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_told_once_and_nothing_is_done() {
+    let status = json!({"controllerStateVersion": 1, "machine": {"phase": {"name": "Dreaming"}}});
+    let stage = Stage::new(Some(template()), Some(environment(json!([]), status)));
+    let (requeue, writes) = stage.pass().await;
+    assert_eq!((requeue.error, writes), (Some("bug"), vec![STATUS.to_owned()]));
+    let condition = &stage.last_body()["status"]["conditions"][0];
+    assert_eq!((&condition["type"], &condition["reason"]), (&json!("Ready"), &json!("InternalError")));
+    assert_eq!(stage.last_body()["status"]["machine"]["phase"]["name"], "Dreaming", "nothing is erased");
+    assert_eq!(stage.pass().await.1, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_pass_over_what_was_said_already_writes_nothing() {
+    let stage = Stage::new(None, Some(environment(json!(["petri.run/cleanup"]), json!({}))));
+    assert_eq!(stage.pass().await.1, [STATUS]);
+    assert_eq!(stage.last_body()["status"]["conditions"][0]["reason"], "TemplateNotFound");
+    let (requeue, writes) = stage.pass().await;
+    assert_eq!((requeue.worked, writes), (false, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_template_that_the_cache_has_not_seen_yet_is_looked_for_before_it_is_missed() {
+    let stage = Stage::new(None, Some(environment(json!(["petri.run/cleanup"]), json!({}))));
+    let path = "/apis/core.petri.run/v1alpha1/namespaces/petri-system/environmenttemplates/web";
+    let template = serde_json::to_value(template()).unwrap();
+    stage.server.lock().unwrap().objects.insert(path.to_owned(), template);
+    stage.pass().await;
+    let stored = stage.server.lock().unwrap().objects[ENVIRONMENT].clone();
+    assert_eq!(stored["status"]["phase"], "Pending");
+}
+
+#[tokio::test]
+async fn a_namespace_of_somebody_else_is_passed_over() {
+    let candidates = NamespaceName::candidates(&Uid::new("env").unwrap());
+    let (first, second) = (&candidates[0], &candidates[1]);
+    let stage = Stage::new(Some(template()), Some(environment(json!(["petri.run/cleanup"]), json!({}))));
+    let taken = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": first.as_str(), "uid": "x",
+        "labels": {"petri.run/managed": "true", "petri.run/environment-uid": "somebody"}}});
+    stage.server.lock().unwrap().objects.insert(format!("/api/v1/namespaces/{first}"), taken);
+    let (_, writes) = stage.pass().await;
+    assert_eq!(writes, [STATUS, "POST /api/v1/namespaces"]);
+    assert_eq!(stage.last_body()["metadata"]["name"], second.as_str());
+}
