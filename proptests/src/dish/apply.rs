@@ -203,7 +203,12 @@ fn create_job(
     serial: u64,
 ) -> Result<bool, Refusal> {
     let name = job_name(component, op, serial);
-    match creatable(cluster, namespace)?.jobs.get(&name) {
+    let space = creatable(cluster, namespace)?;
+    // A live list, not the cache: another Job of the release that has not ended forbids this one.
+    if space.jobs.iter().any(|(other, job)| *other != name && job.component == *component && job.is_live()) {
+        return Err(Refusal::Backoff);
+    }
+    match space.jobs.get(&name) {
         Some(job) if job.deleting => return Err(Refusal::Backoff),
         Some(_) => return Ok(false),
         None => {}

@@ -1,6 +1,7 @@
 //! The shipped loop in a simulated cluster: fault-free lives, and the same lives with a crash at every ask.
 
 mod crash;
+mod seeded;
 
 use petri_proptests::dish::{Dish, Op, replica::Fault};
 

@@ -1,0 +1,129 @@
+//! Lives under random faults: safety while they last, then convergence, then silence, then a clean end.
+
+use crate::{CHAIN, DIAMOND};
+use petri_machines::{names::ComponentName, reason::FailureReason};
+use petri_proptests::dish::{Dish, Op, observe::Blind, replica::Fault};
+use proptest::{collection::vec, option, prelude::*, sample::select};
+
+fn component() -> impl Strategy<Value = ComponentName> + Clone {
+    select(vec!["a", "b", "c", "d"]).prop_map(|name| ComponentName::new(name).unwrap())
+}
+
+fn faults() -> impl Strategy<Value = Op> {
+    select(vec![Fault::CrashBefore, Fault::CrashAfter, Fault::Lost])
+        .prop_map(|fault| Op::Step { fault: Some(fault) })
+}
+
+/// What the cluster does.
+fn nature() -> impl Strategy<Value = Op> {
+    let reason = select(FailureReason::ALL.to_vec());
+    prop_oneof![
+        4 => component().prop_map(|component| Op::PodStarts { component }),
+        4 => component().prop_map(|component| Op::PodSucceeds { component }),
+        1 => (component(), reason, any::<bool>())
+            .prop_map(|(component, reason, disrupted)| Op::PodFails { component, reason, disrupted }),
+        4 => (component(), prop::bool::weighted(0.9)).prop_map(|(component, ready)| Op::Workload { component, ready }),
+        2 => Just(Op::DeletedJobsGo),
+        2 => Just(Op::NamespacesGo),
+        1 => select(vec![1, 5, 30, 300, 1000]).prop_map(|secs| Op::Clock { secs }),
+    ]
+}
+
+/// What users and strangers do.
+fn users() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (0..3usize).prop_map(|spec| Op::Spec { spec }),
+        2 => select(vec!["t1", "t2"]).prop_map(|token| Op::Retry { token: token.to_owned() }),
+        2 => any::<bool>().prop_map(|held| Op::Hold { held }),
+        2 => Just(Op::Delete),
+        1 => component().prop_map(|component| Op::JobDeletedByHand { component }),
+        1 => (0..2usize).prop_map(|candidate| Op::ForeignNamespace { candidate }),
+        1 => Just(Op::NamespaceDeletedByHand),
+    ]
+}
+
+/// What goes wrong between the operator and the cluster.
+fn trouble(lags: bool) -> impl Strategy<Value = Op> {
+    let blind = select(vec![
+        Blind::Intent,
+        Blind::Assigned,
+        Blind::Namespace,
+        Blind::Access,
+        Blind::Jobs,
+        Blind::Readiness,
+    ]);
+    prop_oneof![
+        4 => faults(),
+        2 => Just(Op::MissEvents),
+        2 => blind.prop_map(|read| Op::Blind { read }),
+        1 => any::<bool>().prop_map(move |on| Op::JobCache { lags: on && lags }),
+    ]
+}
+
+fn ops(lags: bool) -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        8 => Just(Op::Cycle),
+        4 => Just(Op::Step { fault: None }),
+        10 => nature(),
+        2 => users(),
+        2 => trouble(lags),
+    ];
+    vec(op, 0..120)
+}
+
+fn specs() -> impl Strategy<Value = Vec<&'static str>> {
+    select(vec![
+        vec![CHAIN, "a:1; b:2<-a; c:1<-b", "a:1; b:1<-a"],
+        vec![DIAMOND, "a:2; b:1<-a; c:1<-a; d:1<-b c", "! no such template"],
+        vec!["a:1!; b:1!<-a", "a:1!; b:2!<-a", "b:1!; a:1!<-b"],
+        vec!["a:1; b:1; c:1; d:1", "a:1; b:1; c:1; d:2", "a:1"],
+    ])
+}
+
+/// Runs the operations, then lets all faults end.
+fn check(specs: &[&str], ttl: Option<u64>, ops: &[Op]) -> Result<(), TestCaseError> {
+    let options = format!("specs {specs:?}, ttl {ttl:?}, ops {}", serde_json::to_string(ops).unwrap());
+    let mut dish = Dish::new(specs, ttl).unwrap();
+    let failed = |breach: petri_proptests::laws::Breach, dish: &Dish| {
+        TestCaseError::fail(format!("{options}\n{breach}\n{}", dish.log.join("\n")))
+    };
+    for op in ops {
+        let ran = dish.run(op);
+        ran.map_err(|breach| failed(breach, &dish))?;
+    }
+    let end = |dish: &mut Dish| {
+        dish.run(&Op::Hold { held: false })?;
+        dish.settle()?;
+        dish.stay_silent()?;
+        dish.run(&Op::Delete)?;
+        dish.settle()
+    };
+    end(&mut dish).map_err(|breach| failed(breach, &dish))?;
+    prop_assert!(dish.cluster.own.is_none() && dish.cluster.traces().is_empty(), "{}", dish.log.join("\n"));
+    Ok(())
+}
+
+/// Few cases by default, so that the whole package stays quick; `PROPTEST_CASES` asks for more.
+fn options(quick: u32) -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { quick };
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 3_000, ..asked }
+}
+
+proptest! {
+    #![proptest_config(options(150))]
+
+    #[test]
+    fn any_life_is_safe_and_comes_to_its_end(
+        specs in specs(),
+        ttl in option::weighted(0.3, select(vec![10u64, 600, 5000])),
+        ops in ops(false),
+    ) {
+        check(&specs, ttl, &ops)?;
+    }
+
+    #[test]
+    fn any_life_is_safe_though_the_job_cache_lags(specs in specs(), ops in ops(true)) {
+        check(&specs, None, &ops)?;
+    }
+}
