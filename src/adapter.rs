@@ -15,3 +15,6 @@ pub mod ttl;
 pub mod values;
 
 pub use intent::{Defaults, Inputs, Intent, RenderedComponent, intent};
+
+#[cfg(test)]
+mod tests;

@@ -33,7 +33,25 @@ pub(super) fn template(spec: &EnvironmentTemplateSpec) -> Result<(), String> {
     }
     topology::levels(&graph).map_err(|error| error.to_string())?;
     secrets(spec)?;
+    namespace(spec)?;
     ingress(spec)
+}
+
+/// Labels decide who owns a namespace, so a template must not set Petri's.
+fn namespace(spec: &EnvironmentTemplateSpec) -> Result<(), String> {
+    let Some(namespace) = &spec.namespace else { return Ok(()) };
+    let reserved = |key: &&String| {
+        key.starts_with("petri.run/")
+            || key.starts_with("app.kubernetes.io/")
+            || *key == "kubernetes.io/metadata.name"
+    };
+    if let Some(key) = namespace.labels.keys().find(reserved) {
+        return Err(format!("namespace.labels: {key:?} is not for templates"));
+    }
+    match namespace.annotations.keys().find(|key| key.starts_with("petri.run/")) {
+        Some(key) => Err(format!("namespace.annotations: {key:?} is not for templates")),
+        None => Ok(()),
+    }
 }
 
 fn one(component: &Component, spec: &EnvironmentTemplateSpec) -> Result<(), String> {

@@ -66,16 +66,17 @@ fn decode(machine: &Value) -> Result<Record, RecordError> {
 fn locate(machine: &Value, whole: &serde_json::Error) -> RecordError {
     let unreadable =
         |field: &str, why: String| RecordError::Unreadable { field: format!("status.machine{field}"), why };
-    let fields: [(&str, fn(&Value) -> Option<String>); 6] = [
-        ("phase", fault::<Phase>),
-        ("binding", fault::<Binding>),
-        ("serial", fault::<u64>),
-        ("observed", fault::<i64>),
-        ("retry", fault::<String>),
-        ("history", fault::<Vec<Rollout>>),
+    let field = |name| machine.get(name).unwrap_or(&Value::Null);
+    let faults = [
+        ("phase", fault::<Phase>(field("phase"))),
+        ("binding", fault::<Binding>(field("binding"))),
+        ("serial", fault::<u64>(field("serial"))),
+        ("observed", fault::<i64>(field("observed"))),
+        ("retry", fault::<String>(field("retry"))),
+        ("history", fault::<Vec<Rollout>>(field("history"))),
     ];
-    for (name, fault) in fields {
-        if let Some(why) = machine.get(name).and_then(fault) {
+    for (name, why) in faults {
+        if let Some(why) = why.filter(|_| machine.get(name).is_some()) {
             return unreadable(&format!(".{name}"), why);
         }
     }

@@ -3,13 +3,15 @@
 use crate::deployer::payload::{GitSource, HelmSource, SecretRef};
 use petri_crds::{Helm, helm::ChartSource};
 
+/// The version of a repository's chart when none is named: what Helm itself puts in its place.
+const NEWEST: &str = "*";
+
 /// Gives the chart source as the deployer reads it.
 ///
 /// # Errors
 /// None or several sources, half of one, or a part that the deployer would refuse.
 pub fn source(helm: &Helm) -> Result<HelmSource, String> {
-    let none =
-        "exactly one chart source is needed: path, git, repo with chart and version, or an oci:// chart";
+    let none = "exactly one chart source is needed: path, git, repo with chart, or an oci:// chart";
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let mut source = HelmSource {
         values_file: text(&helm.values_file),
@@ -23,6 +25,11 @@ pub fn source(helm: &Helm) -> Result<HelmSource, String> {
     match helm.source().ok_or(none)? {
         ChartSource::Path(path) => source.path = text(path),
         ChartSource::Git(git) => {
+            if leaves(&git.path) {
+                return Err(
+                    "git.path is a directory inside the repository: no leading slash, no .. step".to_owned()
+                );
+            }
             source.git = Some(GitSource {
                 repo: git.repo.clone(),
                 path: git.path.clone(),
@@ -31,16 +38,20 @@ pub fn source(helm: &Helm) -> Result<HelmSource, String> {
             });
         }
         ChartSource::Repository { repo, chart, version } => {
+            let version = if version.is_empty() { NEWEST } else { version };
             (source.repo, source.chart, source.version) = (text(repo), text(chart), text(version));
         }
         ChartSource::Oci { chart, version } => (source.chart, source.version) = (text(chart), text(version)),
     }
     source.chart_source().map_err(|error| error.to_string())?;
-    let file = helm.values_file.as_str();
-    if file.starts_with('/') || file.split('/').any(|step| step == "..") {
+    if leaves(&helm.values_file) {
         return Err("valuesFile is a file inside the chart source: no leading slash, no .. step".to_owned());
     }
     Ok(source)
+}
+
+fn leaves(path: &str) -> bool {
+    path.starts_with('/') || path.split('/').any(|step| step == "..")
 }
 
 /// Tells whether a chart source can never mean another chart: a path in the deployer's image, a full commit, an
@@ -125,11 +136,18 @@ mod tests {
     fn a_source_that_the_deployer_would_refuse_is_refused_here() {
         check(json!({}), Err("exactly one chart source"));
         check(json!({"path": "/a", "chart": "oci://registry.example/a"}), Err("exactly one chart source"));
-        check(json!({"repo": "https://charts.example", "chart": "a"}), Err("without version"));
         check(json!({"repo": "file:///etc", "chart": "a", "version": "1.0.0"}), Err("http or https"));
         check(json!({"path": "-x"}), Err("no leading hyphen"));
+        check(json!({"git": {"repo": "https://git.example/a", "path": "../x"}}), Err("git.path"));
         check(json!({"path": "/a", "valuesFile": "../x"}), Err("valuesFile"));
         check(json!({"path": "/a", "valuesFile": "/x"}), Err("valuesFile"));
+    }
+
+    #[test]
+    fn a_chart_of_a_repository_without_a_version_is_the_newest() {
+        let helm = json!({"repo": "https://charts.example", "chart": "a"});
+        let source = source(&serde_json::from_value(helm).unwrap()).unwrap();
+        assert_eq!(source.version.as_deref(), Some("*"));
     }
 
     #[test]

@@ -198,8 +198,7 @@ fn a_configuration_that_does_not_fit_together_is_refused_with_the_field() {
         (
             json!({"components": [{"name": "db", "helm": {}}]}),
             json!({}),
-            "components[db]: helm: exactly one chart source is needed: path, git, repo with chart and version, \
-             or an oci:// chart",
+            "components[db]: helm: exactly one chart source is needed: path, git, repo with chart, or an oci:// chart",
         ),
         (
             api(json!({"helm": {"credentialsSecretRef": {"name": "c"}}})),

@@ -84,6 +84,11 @@ fn comment(source: &str, at: usize, inside: usize) -> Result<usize, Fault> {
     let Some(length) = source[inside..].find("*/") else { return Err(Fault::new(at, "unclosed comment")) };
     let after = inside + length + 2;
     if source[after..].starts_with("}}") {
+        // gotmpl takes a trim on the left for one on the right; Go does not.
+        if inside > at + 2 && source[after + 2..].starts_with(char::is_whitespace) {
+            let message = "a comment that trims before it trims after it too: close it with -}}";
+            return Err(Fault::new(at, message));
+        }
         return Ok(after + 2);
     }
     if source[after..].starts_with(is_space) && source[after + 1..].starts_with("-}}") {

@@ -125,9 +125,9 @@ impl Walk {
     fn command(&mut self, command: &CommandNode, stage: usize, dot: Dot<'_>) -> Result<(), Fault> {
         let at = command.pos.offset;
         match command.args.as_slice() {
-            [Expr::Nil(_), ..] => return Err(Fault::new(at, "nil is no command")),
+            [Expr::Nil(_), ..] => Err(Fault::new(at, "nil is no command")),
             [Expr::Dot(_) | Expr::Bool(..) | Expr::Number(..) | Expr::String(..), ..] if stage > 0 => {
-                return Err(Fault::new(at, "only a function can stand behind |"));
+                Err(Fault::new(at, "only a function can stand behind |"))
             }
             args => args.iter().try_for_each(|arg| self.expr(arg, dot)),
         }

@@ -64,6 +64,12 @@ fn what_go_would_not_parse_is_refused() {
     check("{{ /* spaced */ }}", Err("1:1: a comment begins right behind {{"));
     check("{{/* spaced */ }}", Err("1:15: a comment ends right before }}"));
     check("{{/* open", Err("1:1: unclosed comment"));
+    check(
+        "a {{- /* c */}} b",
+        Err("1:3: a comment that trims before it trims after it too: close it with -}}"),
+    );
+    check("a {{/* c */ -}} b", Ok("a b"));
+    check("a {{- /* c */}}b", Ok("ab"));
     check("{{ .Env.Name ", Err("1:1: {{ without }}"));
     check("{{ \"a\nb\" }}", Err("1:4: a string has no end on its line"));
     check("{{ nope 1 }}", Err("1:4: function \"nope\" does not exist"));

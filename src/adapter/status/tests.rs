@@ -224,7 +224,8 @@ fn what_the_machine_does_not_decide_is_kept() {
 fn what_another_hand_wrote_is_not_what_was_shown() {
     let (record, said) = ready(Truth::True, Reason::Ready, "");
     let stored = status(None, &record, &said, at(5));
-    let changes: [(&str, fn(&mut EphemeralEnvironmentStatus)); 8] = [
+    type Edit = fn(&mut EphemeralEnvironmentStatus);
+    let changes: [(&str, Edit); 8] = [
         ("nothing was written", |status| *status = EphemeralEnvironmentStatus::default()),
         ("a reason of the shell", |status| status.conditions[0].reason = "InternalError".to_owned()),
         ("a status that is none", |status| status.conditions[0].status = "Maybe".to_owned()),

@@ -17,7 +17,7 @@ pub(super) enum Step {
     Place(usize),
 }
 
-/// Reads a path. Everything but dots, brackets and backslashes stands for itself.
+/// Reads a path. Everything but dots, brackets, backslashes and `=` stands for itself.
 pub(super) fn parse(text: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut chars = text.chars().peekable();
@@ -25,6 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Step>, String> {
         let mut key = String::new();
         while let Some(c) = chars.next_if(|c| !matches!(c, '.' | '[')) {
             match c {
+                '=' => return Err("a key is a path, not an assignment: write \\= for = in a name".to_owned()),
                 '\\' => key.push(chars.next().ok_or("nothing stands behind the last backslash")?),
                 c => key.push(c),
             }
@@ -138,6 +139,7 @@ mod tests {
         check("a[-1]", Err("[-1] is no place in a list (0 to 1023)"));
         check("a[1024]", Err("[1024] is no place in a list (0 to 1023)"));
         check("a[0]b", Err("after ] comes a dot, another [ or the end"));
+        check("a=b", Err("a key is a path, not an assignment: write \\= for = in a name"));
         check("a\\", Err("nothing stands behind the last backslash"));
         check(&"a.".repeat(40), Err("the path has more than 30 steps"));
     }

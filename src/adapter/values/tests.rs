@@ -153,7 +153,7 @@ fn environment_variables_become_a_list_at_their_path_and_win_over_entries_of_the
 /// A path as a user writes it, and the steps it stands for.
 fn paths() -> impl Strategy<Value = (String, Vec<Step>)> {
     let key = r"[a-z.\[\]\\,={} ]{1,5}".prop_map(|name| {
-        let escaped = name.replace('\\', r"\\").replace('.', r"\.").replace('[', r"\[");
+        let escaped = name.replace('\\', r"\\").replace('.', r"\.").replace('[', r"\[").replace('=', r"\=");
         (escaped, name)
     });
     prop::collection::vec((key, prop::collection::vec(0_usize..4, 0..2)), 1..4).prop_map(|parts| {
