@@ -10,6 +10,7 @@ use check::Checked;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::{
+    fmt,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -221,17 +222,16 @@ impl Config {
         check.into_result(config)
     }
 
-    /// Returns the configuration as a file that would give it again.
-    ///
-    /// # Errors
-    /// The serializer's, which does not happen for plain values.
-    pub fn to_yaml(&self) -> Result<String, serde_saphyr::ser::Error> {
-        serde_saphyr::to_string(self)
-    }
-
     /// Returns the slow resync.
     pub fn resync(&self) -> Duration {
         Duration::from_secs(self.resync_secs)
+    }
+}
+
+/// As a file that would give it again.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_saphyr::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -38,9 +38,9 @@ fn main() -> ExitCode {
         }
     };
     if arguments.print_config {
-        return print(&config);
+        print!("{config}");
     }
-    if arguments.check {
+    if arguments.print_config || arguments.check {
         return ExitCode::SUCCESS;
     }
     if let Err(error) = logs::start(&config.log_level) {
@@ -48,19 +48,6 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     run(config)
-}
-
-fn print(config: &Config) -> ExitCode {
-    match config.to_yaml() {
-        Ok(yaml) => {
-            print!("{yaml}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// One thread is enough for an operator that waits nearly always, and keeps its memory small.
@@ -71,7 +58,8 @@ async fn run(config: Config) -> ExitCode {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::LeadershipLost(why)) => {
             warn!(why, "leadership is lost: ending, so that nothing of it goes on");
-            ExitCode::FAILURE
+            // At once: an orderly end of the runtime could wait for something.
+            std::process::exit(1)
         }
         Err(error) => {
             error!(%error, "cannot start");

@@ -205,3 +205,6 @@ fn map<K, T>(event: Event<K>, reduce: impl Fn(K) -> Option<T>) -> Option<Event<T
         Event::InitDone => Event::InitDone,
     })
 }
+
+#[cfg(test)]
+mod tests;
