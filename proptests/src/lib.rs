@@ -6,3 +6,4 @@
 pub mod dish;
 pub mod invariants;
 pub mod laws;
+pub mod scenario;
