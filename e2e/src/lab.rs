@@ -281,6 +281,16 @@ async fn client(kubeconfig: &Path) -> Result<kube::Client, LabError> {
     Ok(kube::Client::try_from(config)?)
 }
 
+/// Waits for the lock `name` on something in the cache, and says so if somebody holds it.
+async fn lock(name: &str, progress: &Progress) -> Result<Lock, LabError> {
+    if let Ok(lock) = Lock::take(name)? {
+        return Ok(lock);
+    }
+    progress.step(format!("waiting for another lab that makes {name}"));
+    let name = name.to_string();
+    blocking(move || Ok(Lock::wait(&name)?)).await
+}
+
 /// Runs something that blocks outside the runtime's own threads.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, LabError> + Send + 'static,

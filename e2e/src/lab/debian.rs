@@ -2,18 +2,16 @@
 
 use std::path::Path;
 
-use super::cache::Lock;
 use super::command::{command, run};
 use super::progress::Progress;
-use super::{LabError, blocking, pins};
+use super::{LabError, lock, pins};
 
 /// Makes sure that every package of [`pins::HOST_PACKAGES`] is there.
 pub async fn install(progress: &Progress) -> Result<(), LabError> {
     if missing().is_empty() {
         return Ok(());
     }
-    progress.step("waiting for another installation of Debian packages");
-    let _lock = blocking(|| Ok(Lock::wait("debian")?)).await?;
+    let _lock = lock("debian-packages", progress).await?;
     let missing = missing();
     if missing.is_empty() {
         return Ok(());

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
-use super::cache::{self, Lock};
+use super::cache;
 use super::command::{command, run};
 use super::progress::Progress;
-use super::{LabError, blocking, pins};
+use super::{LabError, lock, pins};
 
 /// How the sources of one release become programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,15 +105,12 @@ pub fn folders() -> Vec<PathBuf> {
 /// Builds what is missing: about 15 minutes on two cold cores, nothing when all is there.
 pub async fn build(progress: &Progress) -> Result<(), LabError> {
     let total: usize = RELEASES.iter().map(|release| release.programs.len()).sum();
-    let mut done = total - RELEASES.iter().map(|release| release.missing().len()).sum::<usize>();
     for release in RELEASES.iter().filter(|release| !release.missing().is_empty()) {
-        progress.step(format!("waiting for another build of {}", release.key()));
-        let key = release.key();
-        let _lock = blocking(move || Ok(Lock::wait(&key)?)).await?;
+        let _lock = lock(&release.key(), progress).await?;
         for program in release.missing() {
-            done += 1;
+            let missing: usize = RELEASES.iter().map(|release| release.missing().len()).sum();
             let what = format!("building {program} v{} (once per machine)", release.version);
-            progress.step_of(done, total, what);
+            progress.step_of(total - missing + 1, total, what);
             build_program(release, program).await?;
         }
     }
@@ -122,7 +119,9 @@ pub async fn build(progress: &Progress) -> Result<(), LabError> {
 
 async fn build_program(release: &Release, program: &str) -> Result<(), LabError> {
     let path = release.folder().join(program);
-    let scratch = cache::temporary_beside(&path)?;
+    let scratch = release.folder().join(".scratch");
+    // Left by a build that was killed; the lock says that nobody uses it.
+    let _ = std::fs::remove_dir_all(&scratch);
     std::fs::create_dir_all(&scratch)?;
     let mut go = match release.source {
         Source::Install(prefix) => {

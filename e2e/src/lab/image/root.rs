@@ -14,13 +14,15 @@ use crate::lab::{LabError, blocking, cache, pins};
 /// Changes with what this file puts into a layer besides packages.
 const RECIPE: u32 = 1;
 
-/// Left out of every root: documentation, translations, Perl, the package manager's data, LLVM.
-const LEFT_OUT: [&str; 18] = [
+/// Left out of every root: documentation, translations, Perl, the package manager's data, LLVM with its
+/// solver, and the parts of git that serve or send mail.
+const LEFT_OUT: [&str; 26] = [
     "dev/",
     "usr/share/doc/",
     "usr/share/man/",
     "usr/share/info/",
     "usr/share/locale/",
+    "usr/share/i18n/",
     "usr/share/lintian/",
     "usr/share/perl",
     "usr/share/postgresql-common/",
@@ -30,6 +32,13 @@ const LEFT_OUT: [&str; 18] = [
     "usr/lib/x86_64-linux-gnu/libperl",
     "usr/lib/x86_64-linux-gnu/gconv/",
     "usr/lib/x86_64-linux-gnu/libLLVM",
+    "usr/lib/x86_64-linux-gnu/libz3.",
+    "usr/bin/scalar",
+    "usr/bin/git-shell",
+    "usr/lib/git-core/scalar",
+    "usr/lib/git-core/git-shell",
+    "usr/lib/git-core/git-imap-send",
+    "usr/lib/git-core/git-daemon",
     "usr/lib/llvm",
     "usr/lib/postgresql/15/lib/bitcode/",
     "usr/lib/postgresql/15/lib/llvmjit",
