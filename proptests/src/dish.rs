@@ -8,6 +8,7 @@ pub mod nature;
 pub mod observe;
 pub mod replica;
 pub mod spec;
+pub mod tell;
 
 use crate::{
     invariants::{History, Witness},
@@ -170,7 +171,7 @@ impl Dish {
                 let before = self.cluster.clone();
                 let happened = self.happen(op);
                 if happened {
-                    self.log.push(format!("{:>6}s  {}", self.cluster.now, told(op)));
+                    self.log.push(format!("{:>6}s  {}", self.cluster.now, tell::op(op)));
                 }
                 self.witness(&before, None)?;
                 Ok(happened)
@@ -182,7 +183,7 @@ impl Dish {
         let before = self.cluster.clone();
         let event = self.operator.step(&mut self.cluster, &self.specs, fault);
         self.count(&event);
-        if let Some(line) = line(&event, fault) {
+        if let Some(line) = tell::event(&event, fault) {
             self.log.push(format!("{:>6}s    operator {line}", self.cluster.now));
         }
         if let (Event::Observed(seen), true) = (&event, self.asks_laws) {
@@ -325,7 +326,7 @@ impl Dish {
     pub fn progress(&mut self) -> Result<bool, Breach> {
         let before = self.cluster.clone();
         let Some(progress) = nature::quiet_progress(&mut self.cluster) else { return Ok(false) };
-        self.log.push(format!("{:>6}s  cluster: {}", self.cluster.now, quiet(&progress)));
+        self.log.push(format!("{:>6}s  cluster: {}", self.cluster.now, tell::progress(&progress)));
         if let Progress::Ended(outcome) = progress {
             self.history.outcomes.push(outcome);
         }
@@ -389,40 +390,4 @@ fn foreign(cluster: &mut Cluster, candidate: usize) -> bool {
     cluster.spaces.insert(name, Space::new(uid, false));
     cluster.changed();
     true
-}
-
-fn told(op: &Op) -> String {
-    serde_json::to_string(op).unwrap_or_else(|_| format!("{op:?}"))
-}
-
-fn quiet(progress: &Progress) -> String {
-    match progress {
-        Progress::Cleaned => "what was being deleted goes".to_owned(),
-        Progress::Started => "a pod starts".to_owned(),
-        Progress::Ended(outcome) => {
-            format!("{} of {} ends well", outcome.job.op.as_str(), outcome.job.component)
-        }
-        Progress::Served => "a workload becomes ready".to_owned(),
-    }
-}
-
-fn line(event: &Event, fault: Option<Fault>) -> Option<String> {
-    let fault = fault.map_or(String::new(), |fault| format!(" ({fault:?})"));
-    Some(match event {
-        Event::Read | Event::Observed(_) => return None,
-        Event::Stored(result) => match result.as_ref() {
-            Ok(record) => format!("stores {}{fault}", summary(record)),
-            Err(refusal) => format!("cannot store: {refusal:?}{fault}"),
-        },
-        Event::Applied(_, command, result) => format!("applies {command:?}: {result:?}{fault}"),
-        Event::Notified(notices) => format!("says {notices:?}{fault}"),
-        Event::Crashed => "dies".to_owned(),
-    })
-}
-
-fn summary(record: &petri_machines::environment::Record) -> String {
-    let children = record.memory.components.iter();
-    let children: Vec<String> =
-        children.map(|(name, child)| format!("{name}={}", child.phase.name())).collect();
-    format!("{} [{}]", record.phase.name(), children.join(" "))
 }
