@@ -108,6 +108,20 @@ pub fn read(history: &[Revision]) -> Verdict {
     }
 }
 
+/// Says whether an [`Action::Uninstall`] of the plan runs the chart's delete hooks.
+///
+/// They undo what a running workload did. A deploy that clears away a revision which was never in force leaves them
+/// out: they would wait for something that never came up.
+pub const fn delete_hooks(operation: Operation, verdict: &Verdict) -> bool {
+    match (operation, verdict) {
+        (Operation::Undeploy, _) => true,
+        (Operation::Deploy, verdict) => !matches!(
+            verdict,
+            Verdict::PendingInstall | Verdict::PendingUpgrade { .. } | Verdict::PendingRollback { .. }
+        ),
+    }
+}
+
 /// Gives the actions that take a release from `verdict` to what `operation` wants, in order.
 ///
 /// Nothing to do is an empty plan. The plan stops at the first failure, unless [`Action::may_fail`].
@@ -238,6 +252,15 @@ mod tests {
         let verdict = Verdict::Unknown("reticulating".to_owned());
         let refuse = [Action::Refuse("reticulating".to_owned())];
         check(&["deployed", "reticulating"], verdict, &refuse, &[Action::Uninstall]);
+    }
+
+    #[test]
+    fn delete_hooks_are_left_out_only_where_a_deploy_clears_away_what_was_never_in_force() {
+        let verdict = read(&history(&["pending-install"]));
+        assert!(!delete_hooks(Operation::Deploy, &verdict));
+        assert!(delete_hooks(Operation::Undeploy, &verdict));
+        assert!(!delete_hooks(Operation::Deploy, &read(&history(&["failed", "pending-upgrade"]))));
+        assert!(delete_hooks(Operation::Deploy, &read(&history(&["uninstalling"]))));
     }
 
     #[test]

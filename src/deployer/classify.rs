@@ -59,6 +59,7 @@ const SOURCE: &[Rule] = &[
     (&["status code 401"], FailureReason::SourceUnauthorized),
     (&["status code 403"], FailureReason::SourceUnauthorized),
     (&["basic credential not found"], FailureReason::SourceUnauthorized),
+    (&["The requested URL returned error: 403"], FailureReason::SourceUnauthorized),
     (&["Authentication failed"], FailureReason::SourceUnauthorized),
     (&["could not read Username"], FailureReason::SourceUnauthorized),
     (&["Permission denied (publickey"], FailureReason::SourceUnauthorized),

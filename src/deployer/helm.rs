@@ -227,11 +227,14 @@ impl Helm {
         for line in stderr.lines().filter(|line| !line.starts_with("level=DEBUG")) {
             info!(message = line, source = "helm");
         }
-        if output.success {
+        if output.status.success() {
             return Ok(output.stdout);
         }
         // Classified before masking: a value must not be able to hide the cause.
-        let text = error_text(&output.stderr);
+        let text = match error_text(&output.stderr) {
+            text if text.is_empty() => format!("{what} ended by {} and said nothing", output.status),
+            text => text,
+        };
         Err(Failure::new(classify(stage, &text), self.masker.mask(&text)))
     }
 }

@@ -19,7 +19,7 @@ pub struct Masker {
 impl Masker {
     /// Collects the secrets: all string leaves of `values`, and `credentials`.
     ///
-    /// What is part of a public name (release, namespace, chart) stays readable.
+    /// What is a public name (release, namespace, chart), or a whole word of one, stays readable.
     pub fn new(values: &Map<String, Value>, credentials: &[String], public: &[&str]) -> Self {
         let mut leaves: Vec<&str> = credentials.iter().map(String::as_str).collect();
         values.values().for_each(|value| strings(value, &mut leaves));
@@ -27,7 +27,7 @@ impl Masker {
             .iter()
             .flat_map(|leaf| std::iter::once(*leaf).chain(leaf.lines()))
             .map(str::trim)
-            .filter(|leaf| leaf.len() >= SECRET_MIN && !public.iter().any(|name| name.contains(leaf)))
+            .filter(|leaf| leaf.len() >= SECRET_MIN && !public.iter().any(|name| names(name, leaf)))
             .filter(|leaf| !matches!(*leaf, "true" | "false" | "null"))
             .flat_map(forms)
             .collect();
@@ -46,6 +46,10 @@ impl Masker {
         }
         text
     }
+}
+
+fn names(name: &str, leaf: &str) -> bool {
+    name == leaf || name.split(|c: char| !c.is_alphanumeric()).any(|word| word == leaf)
 }
 
 fn strings<'a>(value: &'a Value, found: &mut Vec<&'a str>) {

@@ -115,7 +115,10 @@ impl Job<'_> {
                     self.helm.upgrade(&chart.path, &values).await.map(|done| released = Some(done))
                 }
                 Action::Rollback { to } => self.helm.rollback(*to).await,
-                Action::Uninstall => self.uninstall(&cluster).await.map(|record| skipped = record),
+                Action::Uninstall => {
+                    let hooks = release::delete_hooks(Operation::Deploy, &verdict);
+                    self.uninstall(&cluster, hooks).await.map(|record| skipped = record)
+                }
                 Action::Refuse(status) => {
                     let message = format!("the release has a status that is not known: {status:?}");
                     Err(Failure::new(FailureReason::HelmFailed, message))
@@ -170,24 +173,27 @@ impl Job<'_> {
             // An uninstall that ran out of time has removed its records: what it deleted may still be there.
             self.wait_until_gone(&cluster).await?;
         } else {
-            skipped = self.uninstall(&cluster).await?;
+            skipped = self.uninstall(&cluster, release::delete_hooks(Operation::Undeploy, &verdict)).await?;
         }
         cluster.delete_inventory(&self.payload.component.name).await?;
         Ok(Report::Succeeded { revision: None, skipped })
     }
 
     /// Removes the release for certain; says what had to be left out for that.
-    async fn uninstall(&self, cluster: &Cluster) -> Result<Option<String>, Failure> {
+    async fn uninstall(&self, cluster: &Cluster, mut hooks: bool) -> Result<Option<String>, Failure> {
         let mut skipped = None;
         for left in (1..=UNINSTALLS_MAX).rev() {
-            let hooks = left > 1;
-            let Err(failure) = self.helm.uninstall(hooks, self.helm.time() / left).await else {
+            hooks &= left > 1;
+            // With hooks to leave out in the end, each try gets its share of the time.
+            let time = if hooks { self.helm.time() / left } else { self.helm.time() };
+            let Err(failure) = self.helm.uninstall(hooks, time).await else {
+                skipped = skipped.filter(|_| !hooks);
                 break;
             };
             if let Some(ended) = self.helm.limits().ended() {
                 return Err(Failure::ended(ended, "helm uninstall"));
             }
-            warn!(message = "uninstall failed", %failure, left = left - 1);
+            warn!(message = "uninstall failed", hooks, %failure);
             if cluster.history(&self.payload.release_name).await?.is_empty() {
                 // Helm removes the records first and complains afterwards: there is nothing to repeat.
                 self.wait_until_gone(cluster).await?;
@@ -195,7 +201,9 @@ impl Job<'_> {
                 break;
             }
             match failure.reason {
-                FailureReason::HookFailed if left > 1 => {
+                FailureReason::HookFailed if hooks => {
+                    // One that timed out would do so again.
+                    hooks = !failure.message.contains("context deadline exceeded");
                     skipped = Some(format!("delete hooks were left out: {}", failure.message));
                 }
                 FailureReason::KindNotServed => {
@@ -206,12 +214,20 @@ impl Job<'_> {
                 _ => return Err(failure),
             }
         }
-        let left = cluster.history(&self.payload.release_name).await?.len();
-        if left > 0 {
-            let message = format!("helm called the release removed, {left} of its records are still there");
-            return Err(Failure::new(FailureReason::HelmFailed, message));
-        }
+        self.records_gone(cluster).await?;
         Ok(skipped)
+    }
+
+    /// Looks after an uninstall: helm says "removed" also when it could not read the records.
+    async fn records_gone(&self, cluster: &Cluster) -> Result<(), Failure> {
+        match cluster.history(&self.payload.release_name).await?.len() {
+            0 => Ok(()),
+            left => {
+                let message =
+                    format!("helm called the release removed, {left} of its records are still there");
+                Err(Failure::new(FailureReason::HelmFailed, message))
+            }
+        }
     }
 
     async fn remove_without_helm(&self, cluster: &Cluster) -> Result<(), Failure> {

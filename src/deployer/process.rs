@@ -1,6 +1,6 @@
 //! Runs another program: no shell, nothing on its standard input, ended with the deployer's own limits.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,8 +15,8 @@ pub const GRACE: Duration = Duration::from_secs(10);
 /// Holds what a program that ended by itself left behind.
 #[derive(Debug)]
 pub struct Output {
-    /// Whether its exit code was 0.
-    pub success: bool,
+    /// How it ended.
+    pub status: ExitStatus,
     /// Everything it wrote to standard output.
     pub stdout: Vec<u8>,
     /// Everything it wrote to standard error; what is not UTF-8 is replaced.
@@ -66,7 +66,7 @@ pub async fn run(command: &mut Command, limits: &Limits) -> Result<Output, Proce
         done = &mut output => {
             let done = done.map_err(|source| ProcessError::Start { program, source })?;
             return Ok(Output {
-                success: done.status.success(),
+                status: done.status,
                 stdout: done.stdout,
                 stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
             });

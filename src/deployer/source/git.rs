@@ -82,7 +82,7 @@ impl Git<'_> {
             ProcessError::Ended { ended, .. } => Failure::ended(ended, &what),
             ProcessError::Start { .. } => Failure::new(FailureReason::HelmFailed, error.to_string()),
         })?;
-        if output.success {
+        if output.status.success() {
             return Ok(());
         }
         let text = output.stderr.trim();
