@@ -48,6 +48,9 @@ impl Executor {
         }
         if let Some(guard) = &effect.guard {
             guard::check(&self.client, guard).await?;
+            if let Some(alone) = &effect.alone {
+                guard::check_alone(&self.client, guard, alone).await?;
+            }
         }
         self.write(&effect.write).await.map_err(|error| self.excuse(error, effect.guard.as_ref()))?;
         if let Some(guard) = &effect.guard {

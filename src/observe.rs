@@ -3,11 +3,12 @@
 //! Caches give breadth; a live read decides wherever a wrong answer would destroy: what a namespace is, and whether a
 //! Job has really ended.
 
-mod fold;
+pub(crate) mod fold;
 mod inventory;
 mod jobs;
 mod ledger;
 mod namespaces;
+mod pods;
 mod probe;
 mod readiness;
 
@@ -34,6 +35,7 @@ use petri_machines::{
     kernel::{Seen, Timestamp, seen::Ignorance},
     names::{ComponentName, EnvironmentName, NameError, NamespaceName, Uid},
 };
+use readiness::Asked;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -67,6 +69,18 @@ pub struct Observation {
     pub payloads: BTreeMap<ComponentName, RenderedComponent>,
     /// The template, if it was found.
     pub template: Option<Arc<EnvironmentTemplate>>,
+    /// When to look again for something that no watch reports on, only to tell it.
+    pub recheck: Option<Timestamp>,
+}
+
+/// The earliest moment to look again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recheck(Option<Timestamp>);
+
+impl Recheck {
+    fn at(&mut self, at: Timestamp) {
+        self.0 = Some(self.0.map_or(at, |earlier| earlier.min(at)));
+    }
 }
 
 /// Names an environment.
@@ -115,7 +129,8 @@ impl Observer {
             Seen::Unknown(why) => (Seen::Unknown(why), BTreeMap::new()),
             Seen::Known(intent) => (Seen::Known(intent.plan), intent.payloads),
         };
-        let components = self.components(identity, record, &namespaces, &plan, &payloads).await;
+        let mut recheck = Recheck::default();
+        let components = self.components(identity, record, &namespaces, &plan, &payloads, &mut recheck).await;
         let annotation = |key| own.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
         let world = World {
             now: self.clock.now(),
@@ -130,7 +145,7 @@ impl Observer {
             namespaces,
             components,
         };
-        Observation { world, payloads, template }
+        Observation { world, payloads, template, recheck: recheck.0 }
     }
 
     /// Ends what is kept for an environment that is gone.
@@ -175,8 +190,9 @@ impl Observer {
         namespaces: &petri_machines::environment::Namespaces,
         plan: &Seen<Result<Plan, Invalid>>,
         payloads: &BTreeMap<ComponentName, RenderedComponent>,
+        recheck: &mut Recheck,
     ) -> BTreeMap<ComponentName, ComponentView> {
-        let jobs = self.jobs(identity, record, namespaces).await;
+        let jobs = self.jobs(identity, record, namespaces, recheck).await;
         let mut names: BTreeSet<ComponentName> = record.memory.components.keys().cloned().collect();
         if let Seen::Known(Ok(plan)) = plan {
             names.extend(plan.components.iter().map(|component| component.name.clone()));
@@ -189,7 +205,8 @@ impl Observer {
                 Seen::Unknown(why) => Seen::Unknown(*why),
                 Seen::Known(jobs) => jobs.get(&name).cloned().unwrap_or(Seen::Known(Vec::new())),
             };
-            let readiness = self.readiness(identity, record, &name, payloads.get(&name), &mut probed).await;
+            let asked = Asked { identity, record, name: &name, rendered: payloads.get(&name) };
+            let readiness = self.readiness(&asked, &mut probed, recheck).await;
             views.insert(name, ComponentView { jobs, readiness });
         }
         self.prober.retain(&Key::environment(identity.name.as_str()), &probed);

@@ -1,6 +1,7 @@
 //! Answers the cycle: each question of the pure loop becomes a read, a write or a message, and the loop's end a time
 //! to look again. Nothing is decided here.
 
+mod durations;
 mod environment;
 mod events;
 mod notices;
@@ -17,6 +18,7 @@ use crate::{
     render::Settings,
     telemetry::metrics::Metrics,
 };
+use durations::Durations;
 use events::Events;
 use kube::Client;
 use pace::Pace;
@@ -35,6 +37,7 @@ pub struct Operator {
     settings: Settings,
     events: Events,
     pace: Pace,
+    durations: Durations,
     metrics: Metrics,
     clock: Clock,
 }
@@ -61,6 +64,7 @@ impl Operator {
             settings: settings(config),
             events: Events::new(parts.client.clone(), &config.management_namespace),
             pace: Pace::default(),
+            durations: Durations::default(),
             metrics: parts.metrics.clone(),
             clock: parts.clock,
         }

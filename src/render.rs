@@ -190,12 +190,24 @@ pub enum Write {
     },
 }
 
+/// A Job that must be the only one of its component that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Alone {
+    /// The component.
+    pub component: ComponentName,
+    /// The Job that is to be created.
+    pub job: JobName,
+}
+
 /// One write with what must hold before it and what it brings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// Checked by a live read directly before the write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<NamespaceGuard>,
+    /// Checked by a live list directly before the write: the cache that the decision rests on may be behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alone: Option<Alone>,
     /// The write.
     pub write: Write,
     /// What it gives, if it gives a right.
@@ -227,7 +239,7 @@ pub fn effects(command: &Command, cx: &RenderContext<'_>) -> Result<Vec<Effect>,
         Command::CreateJob { namespace, component, serial } => {
             let input = cx.inputs.get(component).ok_or_else(|| RenderError::NoInput(component.clone()))?;
             let about = Attempt { namespace, component, op: Op::Deploy, serial: *serial };
-            cx.effect(Some(namespace), job::job(&about, Some(input), cx)?)
+            cx.job(&about, Some(input))?
         }
         Command::Cleanup(cleanup) => self::cleanup(cleanup, cx)?,
     };
@@ -248,7 +260,7 @@ fn cleanup(cleanup: &Cleanup, cx: &RenderContext<'_>) -> Result<Effect, RenderEr
         }
         Cleanup::CreateUndeployJob { namespace, component, serial } => {
             let about = Attempt { namespace, component, op: Op::Undeploy, serial: *serial };
-            cx.effect(Some(namespace), job::job(&about, None, cx)?)
+            cx.job(&about, None)?
         }
         Cleanup::DeleteNamespace(namespace) => {
             let target =
@@ -259,7 +271,7 @@ fn cleanup(cleanup: &Cleanup, cx: &RenderContext<'_>) -> Result<Effect, RenderEr
                 resource_version: None,
                 foreground: false,
             };
-            Effect { guard: Some(cx.guard(namespace, false)), write, grants: None }
+            Effect { guard: Some(cx.guard(namespace, false)), write, grants: None, alone: None }
         }
     })
 }
@@ -310,7 +322,13 @@ impl RenderContext<'_> {
         let name = object.metadata.name.clone().unwrap_or_default();
         let target = Target { resource, namespace: object.metadata.namespace.clone(), name };
         let guard = namespace.map(|namespace| self.guard(namespace, true));
-        Effect { guard, write: Write::Create { target, object: Box::new(object) }, grants: None }
+        Effect { guard, write: Write::Create { target, object: Box::new(object) }, grants: None, alone: None }
+    }
+
+    fn job(&self, about: &Attempt<'_>, input: Option<&RenderedComponent>) -> Result<Effect, RenderError> {
+        let effect = self.effect(Some(about.namespace), job::job(about, input, self)?);
+        let alone = Alone { component: about.component.clone(), job: about.name(self) };
+        Ok(Effect { alone: Some(alone), ..effect })
     }
 
     fn granting(&self, namespace: &NamespaceRef, made: Made, right: Right) -> Effect {
@@ -327,7 +345,7 @@ impl RenderContext<'_> {
     ) -> Effect {
         let target = Target { resource, namespace: Some(namespace.name.to_string()), name: name.to_string() };
         let write = Write::Delete { target, uid: uid.clone(), resource_version: None, foreground };
-        Effect { guard: Some(self.guard(namespace, false)), write, grants: None }
+        Effect { guard: Some(self.guard(namespace, false)), write, grants: None, alone: None }
     }
 }
 

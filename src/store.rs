@@ -8,8 +8,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::Timestamp,
 };
-use kube::{Api, Resource, api::PostParams};
+use kube::{
+    Api, Resource,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
 use std::fmt::Debug;
 
 /// Replaces the status of the object as it was read, and returns the object as it is then.
@@ -39,6 +43,33 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, 
     let changed = *held != condition;
     *held = condition;
     changed
+}
+
+/// Says by a `Ready=False` condition what is wrong with an object that cannot be written back whole, and leaves all
+/// else in its status as it is. Writes nothing when that is said already.
+///
+/// # Errors
+/// The call's; a conflict when somebody wrote in between.
+pub async fn tell(
+    api: &Api<DynamicObject>,
+    name: &str,
+    reason: &str,
+    why: &str,
+    now: Timestamp,
+) -> Result<(), CallError> {
+    let Some(object) = timed(CALL_MAX, api.get_opt(name)).await? else { return Ok(()) };
+    let held = object.data.pointer("/status/conditions").cloned().unwrap_or_default();
+    let mut conditions: Vec<Condition> = serde_json::from_value(held).unwrap_or_default();
+    let condition = condition("Ready", "False", reason, why, object.metadata.generation);
+    if !set_condition(&mut conditions, condition, now) {
+        return Ok(());
+    }
+    let version = object.metadata.resource_version;
+    let patch = Patch::Merge(json!({
+        "metadata": {"resourceVersion": version}, "status": {"conditions": conditions},
+    }));
+    let params = PatchParams::default();
+    timed(CALL_MAX, api.patch_status(name, &params, &patch)).await.map(drop)
 }
 
 /// Makes a condition; [`set_condition`] gives it its time.

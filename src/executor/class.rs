@@ -21,6 +21,9 @@ pub enum Error {
     /// The name is held by something that Petri did not make.
     #[error("{:?} {} is there and was not made for this environment", .0.resource, .0.name)]
     Foreign(Target),
+    /// Another Job of the release has not ended.
+    #[error("job {0} of the same release has not ended")]
+    Busy(String),
     /// The namespace is not the environment's own, or goes.
     #[error("namespace {namespace} {why}")]
     Displaced {
@@ -38,7 +41,7 @@ impl Error {
             Self::Call(call) => call_class(call),
             Self::Lagging(_) => Refusal::Retry,
             Self::Fenced(_) | Self::Displaced { .. } => Refusal::Fenced,
-            Self::Occupied(_) => Refusal::Backoff,
+            Self::Occupied(_) | Self::Busy(_) => Refusal::Backoff,
             // A namespace's name is chosen anew once it is seen to be foreign; nothing else has another name.
             Self::Foreign(target) if target.namespace.is_none() => Refusal::Fenced,
             Self::Foreign(_) => Refusal::Rejected,

@@ -1,13 +1,22 @@
-//! The check before every write into a workload namespace: a live read, both labels, the same UID.
+//! The checks before a write into a workload namespace: a live read, both labels, the same UID; and before a Job is
+//! made, that no other of its component runs.
 
 use super::Error;
 use crate::{
     client::{CALL_MAX, timed},
-    render::NamespaceGuard,
+    observe::fold,
+    render::{Alone, NamespaceGuard},
 };
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{Api, Client};
-use petri_crds::meta::{LABEL_ENVIRONMENT_UID, LABEL_MANAGED, TRUE};
+use k8s_openapi::{
+    api::{
+        batch::v1::Job,
+        core::v1::{Namespace, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{Api, Client, api::ListParams};
+use petri_crds::meta::{LABEL_COMPONENT, LABEL_ENVIRONMENT_UID, LABEL_MANAGED, TRUE};
+use std::sync::Arc;
 
 /// Tells whether metadata bears both labels of an environment.
 pub fn is_ours(metadata: &ObjectMeta, environment: &str) -> bool {
@@ -33,4 +42,31 @@ pub(super) async fn check(client: &Client, guard: &NamespaceGuard) -> Result<(),
         return Err(displaced("is being deleted"));
     }
     Ok(())
+}
+
+/// Lists the Jobs of the component, live. One that its controller has not ended yet may have ended all the same: its
+/// pod says so a second or two earlier.
+pub(super) async fn check_alone(client: &Client, guard: &NamespaceGuard, alone: &Alone) -> Result<(), Error> {
+    let namespace = guard.namespace.name.as_str();
+    let (owner, component) = (&guard.environment, &alone.component);
+    let own = format!("{LABEL_ENVIRONMENT_UID}={owner},{LABEL_COMPONENT}={component}");
+    let own = ListParams::default().labels(&own);
+    let jobs: Api<Job> = Api::namespaced(client.clone(), namespace);
+    let jobs = timed(CALL_MAX, jobs.list(&own)).await?.items;
+    let others = jobs.iter().filter(|job| job.metadata.name.as_deref() != Some(alone.job.as_str()));
+    let open: Vec<&Job> = others.filter(|job| is_live(job, &[])).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let pods: Vec<Arc<Pod>> =
+        timed(CALL_MAX, pods.list(&own)).await?.items.into_iter().map(Arc::new).collect();
+    match open.into_iter().find(|job| is_live(job, &pods)) {
+        None => Ok(()),
+        Some(other) => Err(Error::Busy(other.metadata.name.clone().unwrap_or_default())),
+    }
+}
+
+fn is_live(job: &Job, pods: &[Arc<Pod>]) -> bool {
+    fold::view(job, pods).is_some_and(|(_, view)| petri_machines::job::is_live(&view))
 }

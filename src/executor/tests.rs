@@ -1,5 +1,5 @@
 use super::*;
-use crate::clock::Clock;
+use crate::{clock::Clock, render::Alone};
 use axum::{
     body::{Body, to_bytes},
     http::{Request, Response},
@@ -59,7 +59,7 @@ fn job_object(serial: &str) -> Value {
 fn create_job() -> Effect {
     let object = serde_json::from_value(job_object("5")).unwrap();
     let write = Write::Create { target: target(Resource::Job, "job"), object: Box::new(object) };
-    Effect { guard: Some(guard(true)), write, grants: None }
+    Effect { guard: Some(guard(true)), write, grants: None, alone: None }
 }
 
 fn create_binding() -> Effect {
@@ -68,7 +68,7 @@ fn create_binding() -> Effect {
     let object = serde_json::from_value(object).unwrap();
     let write =
         Write::Create { target: target(Resource::RoleBinding, "petri-operator"), object: Box::new(object) };
-    Effect { guard: Some(guard(true)), write, grants: Some(crate::render::Right::Operator) }
+    Effect { guard: Some(guard(true)), write, grants: Some(crate::render::Right::Operator), alone: None }
 }
 
 fn delete_job() -> Effect {
@@ -78,10 +78,12 @@ fn delete_job() -> Effect {
         resource_version: None,
         foreground: true,
     };
-    Effect { guard: Some(guard(false)), write, grants: None }
+    Effect { guard: Some(guard(false)), write, grants: None, alone: None }
 }
 
 const CREATE_JOB: &str = "POST /apis/batch/v1/namespaces/petri-env-1/jobs";
+const LIST_JOBS: &str = "GET /apis/batch/v1/namespaces/petri-env-1/jobs";
+const LIST_PODS: &str = "GET /api/v1/namespaces/petri-env-1/pods";
 const GET_JOB: &str = "GET /apis/batch/v1/namespaces/petri-env-1/jobs/job";
 const DELETE_JOB: &str = "DELETE /apis/batch/v1/namespaces/petri-env-1/jobs/job";
 const BIND: &str = "POST /apis/rbac.authorization.k8s.io/v1/namespaces/petri-env-1/rolebindings";
@@ -193,6 +195,40 @@ async fn a_create_whose_answer_was_lost_is_found_done_the_next_time() {
 }
 
 #[tokio::test]
+async fn s3_no_job_is_made_beside_one_that_has_not_ended_whatever_the_cache_said() {
+    let alone = Alone {
+        component: petri_machines::names::ComponentName::new("api").unwrap(),
+        job: petri_machines::names::JobName::new("job").unwrap(),
+    };
+    let effect = Effect { alone: Some(alone), ..create_job() };
+    let jobs = |state: Value| {
+        let mut other = job_object("4");
+        other["metadata"]["name"] = json!("other");
+        other["status"] = state;
+        call(
+            LIST_JOBS,
+            200,
+            json!({"kind": "JobList", "apiVersion": "batch/v1", "metadata": {}, "items": [other]}),
+        )
+    };
+    let pods = |state: Value| {
+        let owner =
+            json!({"apiVersion": "batch/v1", "kind": "Job", "name": "other", "uid": "j", "controller": true});
+        let status = json!({"containerStatuses": [{"name": "deployer", "image": "", "imageID": "", "ready": false,
+            "restartCount": 0, "state": state}]});
+        let pod = json!({"metadata": {"name": "p", "ownerReferences": [owner]}, "status": status});
+        call(LIST_PODS, 200, json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod]}))
+    };
+    let running = || jobs(json!({}));
+    check(&effect, vec![ours(), running(), pods(json!({"running": {}}))], Err(Refusal::Backoff)).await;
+    let made = || call(CREATE_JOB, 201, job_object("5"));
+    let ended = pods(json!({"terminated": {"exitCode": 1}}));
+    check(&effect, vec![ours(), running(), ended, made()], Ok(())).await;
+    let failed = jobs(json!({"conditions": [{"type": "Failed", "status": "True"}]}));
+    check(&effect, vec![ours(), failed, made()], Ok(())).await;
+}
+
+#[tokio::test]
 async fn a_role_binding_that_exists_counts_as_given_without_being_read() {
     let ledger = Arc::default();
     let exists = call(BIND, 409, refusal(409, "AlreadyExists", "already exists"));
@@ -243,7 +279,7 @@ async fn a_finalizer_is_changed_only_on_the_version_that_was_read() {
         resource_version: "42".to_owned(),
         finalizers: vec!["example.com/other".to_owned()],
     };
-    let effect = Effect { guard: None, write, grants: None };
+    let effect = Effect { guard: None, write, grants: None, alone: None };
     let path = "PATCH /apis/core.petri.run/v1alpha1/namespaces/petri-system/ephemeralenvironments/pr-7";
     let answer = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": {}});
     let (outcome, bodies) = applied_with(&Arc::default(), &effect, vec![call(path, 200, answer)]).await;

@@ -2,24 +2,25 @@
 //!
 //! The container's end is believed before the Job's condition, which its controller writes one to two seconds later.
 
-use crate::deployer::report::Report;
+use crate::{deployer::report::Report, render::CONTAINER};
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ContainerState, ContainerStateTerminated, Pod, PodStatus},
+    core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus},
 };
 use petri_crds::meta::{ANNOTATION_SERIAL, LABEL_COMPONENT, LABEL_OP};
 use petri_machines::{
     job::{JobFailure, JobState, JobView, Op},
+    kernel::Timestamp,
     names::{ComponentName, JobName, Uid},
     reason::FailureReason,
 };
 use std::sync::Arc;
 
-/// Reasons of a waiting container that are no complaint.
-const ON_ITS_WAY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+/// Reasons of a waiting container that are no complaint, or one that its last end tells better.
+const ON_ITS_WAY: [&str; 4] = ["", "ContainerCreating", "PodInitializing", "CrashLoopBackOff"];
 
 /// Reads which component a Job is for and how far it is; `None` for a Job that does not bear our labels.
-pub(super) fn view(job: &Job, pods: &[Arc<Pod>]) -> Option<(ComponentName, JobView)> {
+pub(crate) fn view(job: &Job, pods: &[Arc<Pod>]) -> Option<(ComponentName, JobView)> {
     let meta = &job.metadata;
     let label = |key| meta.labels.as_ref()?.get(key).cloned();
     let component = ComponentName::new(label(LABEL_COMPONENT)?).ok()?;
@@ -38,6 +39,15 @@ pub(super) fn view(job: &Job, pods: &[Arc<Pod>]) -> Option<(ComponentName, JobVi
         payload: None,
     };
     Some((component, view))
+}
+
+/// Tells since when a Job has no pod, in seconds since the epoch.
+pub(super) fn podless_since(job: &Job, pods: &[Arc<Pod>]) -> Option<Timestamp> {
+    let uid = job.metadata.uid.as_deref()?;
+    let made_at = job.metadata.creation_timestamp.as_ref()?;
+    let has_pod = pods.iter().any(|pod| is_controlled_by(pod, uid));
+    let secs = u64::try_from(made_at.0.as_second()).ok()?;
+    (!has_pod).then_some(Timestamp(secs))
 }
 
 fn is_controlled_by(pod: &Pod, uid: &str) -> bool {
@@ -83,7 +93,7 @@ fn conditions(job: &Job) -> impl Iterator<Item = (&str, &str, &str)> {
 
 fn container(status: &PodStatus) -> Option<&ContainerState> {
     let all = status.container_statuses.as_ref()?;
-    all.iter().find(|one| one.name == crate::render::CONTAINER)?.state.as_ref()
+    all.iter().find(|one| one.name == CONTAINER)?.state.as_ref()
 }
 
 fn verdict(ended: &ContainerStateTerminated, disrupted: bool) -> JobState {
@@ -139,17 +149,27 @@ fn is_disrupted(status: &PodStatus) -> bool {
 
 /// What the kubelet or the scheduler complains about.
 fn complaint(status: &PodStatus) -> Option<String> {
-    if let Some(waiting) = container(status).and_then(|state| state.waiting.as_ref()) {
-        let reason = waiting.reason.as_deref().unwrap_or_default();
-        if !reason.is_empty() && !ON_ITS_WAY.contains(&reason) {
-            let message = waiting.message.as_deref().unwrap_or_default();
-            return Some(format!("{reason}: {message}").trim_end_matches([':', ' ']).to_owned());
-        }
-    }
-    let unscheduled = status.conditions.iter().flatten().find(|one| {
+    let deployer = status.container_statuses.iter().flatten().find(|one| one.name == CONTAINER);
+    deployer.and_then(stuck).or_else(|| unscheduled(status))
+}
+
+/// What keeps a container from being started; in the same words at every turn of the kubelet's backoff.
+pub(super) fn stuck(status: &ContainerStatus) -> Option<String> {
+    let waiting = status.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.as_deref().filter(|reason| !ON_ITS_WAY.contains(reason))?;
+    let message = waiting.message.as_deref().unwrap_or_default();
+    // The one follows the other for as long as the image cannot be pulled.
+    let reason = if reason == "ErrImagePull" { "ImagePullBackOff" } else { reason };
+    let message = message.split_once("ErrImagePull: ").map_or(message, |(_, cause)| cause);
+    Some(format!("{reason}: {message}").trim_end_matches([':', ' ']).to_owned())
+}
+
+/// Why no node takes a pod.
+pub(super) fn unscheduled(status: &PodStatus) -> Option<String> {
+    let told = status.conditions.iter().flatten().find(|one| {
         one.type_ == "PodScheduled" && one.status == "False" && one.reason.as_deref() == Some("Unschedulable")
     })?;
-    Some(format!("Unschedulable: {}", unscheduled.message.as_deref().unwrap_or_default()))
+    Some(format!("Unschedulable: {}", told.message.as_deref().unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The Jobs of an environment, by component: from the caches, with their ends confirmed by live reads.
 
-use super::{Observer, fold, ignorance};
+use super::{Observer, Recheck, fold, ignorance};
 use crate::{
     client::{CALL_MAX, timed},
     error::CallError,
@@ -12,11 +12,11 @@ use k8s_openapi::api::{
 use kube::{Api, api::ListParams};
 use petri_crds::meta::LABEL_ENVIRONMENT_UID;
 use petri_machines::{
-    component,
+    component::{self, Phase},
     environment::{Identity, Namespaces, Occupancy, Record},
-    job::{JobState, JobView, is_live},
+    job::{JobState, JobView, Op, is_live},
     kernel::{Seen, seen::Ignorance},
-    names::{ComponentName, NamespaceName, Uid},
+    names::{ComponentName, JobName, NamespaceName, Uid},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -51,6 +51,10 @@ impl Payloads {
     }
 }
 
+/// How long a Job may be without a pod before that is worth a word: its controller answers within a second.
+const PODLESS_SECS: u64 = 10;
+const PODLESS: &str = "no pod was made for the Job: a quota or an admission policy may refuse it";
+
 type ByComponent = BTreeMap<ComponentName, Seen<Vec<JobView>>>;
 
 impl Observer {
@@ -60,6 +64,7 @@ impl Observer {
         identity: &Identity,
         record: &Record,
         namespaces: &Namespaces,
+        recheck: &mut Recheck,
     ) -> Seen<ByComponent> {
         if !(self.caches.jobs.is_ready() && self.caches.pods.is_ready()) {
             return Seen::Unknown(Ignorance::Unsynced);
@@ -67,6 +72,29 @@ impl Observer {
         if record.memory.binding.name().is_some_and(|name| !namespaces.occupancy.contains_key(name)) {
             return Seen::Unknown(Ignorance::Failed);
         }
+        let mut found = self.cached(identity, namespaces, recheck);
+        let seen = found.values().flatten().map(|(_, view)| &view.uid).collect();
+        self.payloads.retain(&identity.uid, &seen);
+        let names: BTreeSet<ComponentName> =
+            found.keys().chain(record.memory.components.keys()).cloned().collect();
+        let mut all = ByComponent::new();
+        for component in names {
+            let views = found.remove(&component).unwrap_or_default();
+            let views = match self.confirmed(identity, record, &component, views).await {
+                Ok(views) => Seen::Known(views),
+                Err(error) => Seen::Unknown(ignorance(&error)),
+            };
+            all.insert(component, views);
+        }
+        Seen::Known(all)
+    }
+
+    fn cached(
+        &self,
+        identity: &Identity,
+        namespaces: &Namespaces,
+        recheck: &mut Recheck,
+    ) -> BTreeMap<ComponentName, Vec<(NamespaceName, JobView)>> {
         let ours = |name: &str| {
             namespaces.occupancy.iter().any(|(known, occupancy)| {
                 known.as_str() == name && matches!(occupancy, Occupancy::Ours { .. })
@@ -78,37 +106,36 @@ impl Observer {
         for job in self.caches.jobs_of(uid) {
             let namespace = job.metadata.namespace.clone().unwrap_or_default();
             let (true, Ok(name)) = (ours(&namespace), NamespaceName::new(namespace)) else { continue };
-            if let Some((component, view)) = fold::view(&job, &pods) {
-                found.entry(component).or_default().push((name, view));
+            let Some((component, mut view)) = fold::view(&job, &pods) else { continue };
+            if let Some(made_at) = fold::podless_since(&job, &pods).filter(|_| is_live(&view)) {
+                let late_at = made_at.after(PODLESS_SECS);
+                if late_at <= self.clock.now() {
+                    view.state = JobState::Active { waiting: Some(PODLESS.to_owned()) };
+                } else {
+                    recheck.at(late_at);
+                }
             }
+            found.entry(component).or_default().push((name, view));
         }
-        let seen = found.values().flatten().map(|(_, view)| &view.uid).collect();
-        self.payloads.retain(&identity.uid, &seen);
-        let mut all = ByComponent::new();
-        for (component, views) in found {
-            let child = record.memory.components.get(&component);
-            let views = match self.confirmed(identity, child, views).await {
-                Ok(views) => Seen::Known(views),
-                Err(error) => Seen::Unknown(ignorance(&error)),
-            };
-            all.insert(component, views);
-        }
-        Seen::Known(all)
+        found
     }
 
-    /// Confirms what would be acted upon: the end of the attempt's Job, and the Secrets of those it replaces.
+    /// Confirms what would be acted upon: the end of the attempt's Job, or that it vanished, and the Secrets of those
+    /// that are replaced.
     async fn confirmed(
         &self,
         identity: &Identity,
-        child: Option<&component::Record>,
+        record: &Record,
+        component: &ComponentName,
         views: Vec<(NamespaceName, JobView)>,
     ) -> Result<Vec<JobView>, CallError> {
+        let child = record.memory.components.get(component);
         let attempt = child.and_then(component::Record::attempt);
         let mut kept = Vec::new();
         for (namespace, mut view) in views {
             let of_attempt = attempt.is_some_and(|attempt| attempt.serial == view.serial);
             if !is_live(&view) && of_attempt {
-                match self.live(identity, &namespace, view).await? {
+                match self.live(identity, &namespace, &view.name, &view.uid).await? {
                     Some(confirmed) => view = confirmed,
                     None => continue,
                 }
@@ -118,6 +145,14 @@ impl Observer {
                 view.payload = self.payload(&identity.uid, &namespace, &view).await?;
             }
             kept.push(view);
+        }
+        // A cache that is behind must not turn a Job that was seen into one that was lost.
+        if let (Some(child), Some(attempt), Some(namespace)) = (child, attempt, record.memory.binding.name())
+            && let Some(uid) = &attempt.job
+            && kept.iter().all(|view| view.serial != attempt.serial)
+        {
+            let name = JobName::of(&identity.uid, &identity.name, component, op(child), attempt.serial);
+            kept.extend(self.live(identity, namespace, &name, uid).await?);
         }
         Ok(kept)
     }
@@ -140,28 +175,30 @@ impl Observer {
         Ok(uid)
     }
 
-    /// Looks again, live, at a Job that seems to have ended. `None`: it is gone, or another has its name.
+    /// Looks at one Job and its pod, live. `None`: it is gone, or another has its name.
     async fn live(
         &self,
         identity: &Identity,
         namespace: &NamespaceName,
-        view: JobView,
+        name: &JobName,
+        uid: &Uid,
     ) -> Result<Option<JobView>, CallError> {
         let api: Api<Job> = Api::namespaced(self.client.clone(), namespace.as_str());
-        let Some(job) = timed(CALL_MAX, api.get_opt(view.name.as_str())).await? else { return Ok(None) };
-        let labels = job.metadata.labels.as_ref();
-        let owner = labels.and_then(|labels| labels.get(LABEL_ENVIRONMENT_UID)).map(String::as_str);
-        if job.metadata.uid.as_deref() != Some(view.uid.as_str()) || owner != Some(identity.uid.as_str()) {
+        let Some(job) = timed(CALL_MAX, api.get_opt(name.as_str())).await? else { return Ok(None) };
+        let owner = job.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_ENVIRONMENT_UID));
+        if job.metadata.uid.as_deref() != Some(uid.as_str())
+            || owner.map(String::as_str) != Some(identity.uid.as_str())
+        {
             return Ok(None);
         }
-        if !matches!(view.state, JobState::Failed(_)) {
-            return Ok(Some(JobView { deleting: job.metadata.deletion_timestamp.is_some(), ..view }));
-        }
-        // A failure may only look like one for want of its pod in the cache.
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace.as_str());
-        let own = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={}", view.name));
-        let pods = timed(CALL_MAX, pods.list(&own)).await?.items.into_iter().map(Arc::new);
-        let pods: Vec<Arc<Pod>> = pods.collect();
+        let own = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={name}"));
+        let pods: Vec<Arc<Pod>> =
+            timed(CALL_MAX, pods.list(&own)).await?.items.into_iter().map(Arc::new).collect();
         Ok(fold::view(&job, &pods).map(|(_, view)| view))
     }
+}
+
+fn op(child: &component::Record) -> Op {
+    if matches!(child.phase, Phase::Undeploying { .. }) { Op::Undeploy } else { Op::Deploy }
 }

@@ -1,84 +1,161 @@
 //! Whether what was accepted last serves: its workloads first, then its probe.
 
-use super::{Observer, inventory::Item, probe};
+use super::{Observer, Recheck, ignorance, inventory::Item, probe};
 use crate::{
     adapter::RenderedComponent,
-    controller::{Caches, Key, Workload, WorkloadKind},
+    client::{CALL_MAX, timed},
+    controller::{
+        Caches, Key, Workload, WorkloadKind,
+        workload::{self, Raw},
+    },
 };
+use kube::Api;
 use petri_machines::{
-    component::{self, Phase, Readiness},
-    environment::{Binding, Identity, Record},
-    kernel::{Seen, seen::Ignorance},
+    component::{Phase, Readiness},
+    environment::{Binding, Identity, NamespaceRef, Record},
+    kernel::{Seen, Timestamp, seen::Ignorance},
     names::ComponentName,
 };
 use std::collections::BTreeSet;
+
+/// The first pauses between two looks at pods that do not start.
+const LOOK_MIN_SECS: u64 = 3;
+/// The longest: what a pod complains about stands in the status within this time.
+const LOOK_MAX_SECS: u64 = 30;
+
+/// Whose readiness is asked for.
+pub(super) struct Asked<'a> {
+    pub(super) identity: &'a Identity,
+    pub(super) record: &'a Record,
+    pub(super) name: &'a ComponentName,
+    pub(super) rendered: Option<&'a RenderedComponent>,
+}
+
+/// What was accepted, where, and since when its readiness is awaited.
+struct Awaited<'a> {
+    namespace: &'a NamespaceRef,
+    serial: u64,
+    /// `None`: it was ready before.
+    since: Option<Timestamp>,
+}
+
+impl<'a> Asked<'a> {
+    /// Returns what was accepted, when the phase looks at readiness.
+    fn awaited(&self) -> Option<Awaited<'a>> {
+        let Binding::Bound { namespace } = &self.record.memory.binding else { return None };
+        let child = self.record.memory.components.get(self.name)?;
+        let since = match child.phase {
+            Phase::Settling { since, .. } => Some(since),
+            Phase::Ready => None,
+            Phase::Pending { .. }
+            | Phase::Submitting { .. }
+            | Phase::Deploying { .. }
+            | Phase::Failed
+            | Phase::Draining { .. }
+            | Phase::Undeploying { .. }
+            | Phase::Retreating { .. }
+            | Phase::Gone { .. } => return None,
+        };
+        child.accepted.as_ref().map(|accepted| Awaited { namespace, serial: accepted.serial, since })
+    }
+}
 
 impl Observer {
     /// Reads the readiness of one component, if its phase asks for it; names it in `probed` if a probe is kept.
     pub(super) async fn readiness(
         &self,
-        identity: &Identity,
-        record: &Record,
-        name: &ComponentName,
-        rendered: Option<&RenderedComponent>,
+        asked: &Asked<'_>,
         probed: &mut BTreeSet<ComponentName>,
+        recheck: &mut Recheck,
     ) -> Seen<Readiness> {
-        let Some((namespace, accepted)) = asked(record, name) else {
-            return Seen::Unknown(Ignorance::NotAsked);
-        };
-        let items = match self.inventory(namespace, name, accepted.serial).await {
+        let Some(awaited) = asked.awaited() else { return Seen::Unknown(Ignorance::NotAsked) };
+        let items = match self.inventory(awaited.namespace, asked.name, awaited.serial).await {
             Seen::Known(items) => items,
             Seen::Unknown(why) => return Seen::Unknown(why),
         };
-        let workloads = workloads(&self.caches, namespace.name.as_str(), &items);
-        let Seen::Known(Readiness::Ready) = workloads else { return workloads };
-        let Some(http_get) = rendered.and_then(|rendered| rendered.http_get.as_ref()) else {
-            return workloads;
+        let workloads = match self.workloads(&awaited, &items).await {
+            Seen::Unknown(why) => return Seen::Unknown(why),
+            Seen::Known(lacking) => lacking,
         };
-        probed.insert(name.clone());
+        if let Some((item, why)) = workloads {
+            let told = self.pods(awaited.namespace.name.as_str(), item).await;
+            if let Some(since) = awaited.since {
+                recheck.at(next_look(since, self.clock.now()));
+            }
+            let why = format!("{} {}: {why}", item.kind, item.name);
+            return Seen::Known(Readiness::Unready(match told {
+                Some(told) => format!("{why}; {told}"),
+                None => why,
+            }));
+        }
+        self.probe(asked, &awaited, &items, probed)
+    }
+
+    fn probe(
+        &self,
+        asked: &Asked<'_>,
+        awaited: &Awaited<'_>,
+        items: &[Item],
+        probed: &mut BTreeSet<ComponentName>,
+    ) -> Seen<Readiness> {
+        let Some(http_get) = asked.rendered.and_then(|rendered| rendered.http_get.as_ref()) else {
+            return Seen::Known(Readiness::Ready);
+        };
+        probed.insert(asked.name.clone());
         let target = probe::Target {
-            environment: identity.uid.clone(),
-            namespace: namespace.name.clone(),
-            serial: accepted.serial,
+            environment: asked.identity.uid.clone(),
+            namespace: awaited.namespace.name.clone(),
+            serial: awaited.serial,
             services: items.iter().filter(|item| is_service(item)).map(|item| item.name.clone()).collect(),
             path: http_get.path.clone(),
             port: http_get.port,
         };
-        match self.prober.result(&Key::environment(identity.name.as_str()), name, target) {
-            Ok(()) => Seen::Known(Readiness::Ready),
-            Err(why) => Seen::Known(Readiness::Unready(why)),
-        }
+        let key = Key::environment(asked.identity.name.as_str());
+        Seen::Known(match self.prober.result(&key, asked.name, target) {
+            Ok(()) => Readiness::Ready,
+            Err(why) => Readiness::Unready(why),
+        })
     }
+
+    /// Looks for the first workload of an inventory that lacks something. Those that were not ready yet are believed
+    /// after a live read only: a cache that is behind still shows them as they were before the deploy.
+    async fn workloads<'i>(
+        &self,
+        awaited: &Awaited<'_>,
+        items: &'i [Item],
+    ) -> Seen<Option<(&'i Item, String)>> {
+        let namespace = awaited.namespace.name.as_str();
+        let lacking = match lacking(&self.caches, namespace, items) {
+            Seen::Known(None) if awaited.since.is_some() => None,
+            settled => return settled,
+        };
+        for item in items {
+            let Some(kind) = kind(item) else { continue };
+            let api: Api<Raw> = Api::namespaced_with(self.client.clone(), namespace, &kind.resource());
+            let found = match timed(CALL_MAX, api.get_opt(&item.name)).await {
+                Ok(found) => found.and_then(|raw| workload::reduce(kind, raw, |_| true)),
+                Err(error) => return Seen::Unknown(ignorance(&error)),
+            };
+            if let Some(why) = missing(found.filter(|found| found.uid == item.uid).as_ref()) {
+                return Seen::Known(Some((item, why)));
+            }
+        }
+        Seen::Known(lacking)
+    }
+}
+
+/// Pods tell nobody why they do not start: they are looked at again, ever less often, for as long as one waits.
+fn next_look(since: Timestamp, now: Timestamp) -> Timestamp {
+    let waited = now.0.saturating_sub(since.0);
+    now.after((waited / 2).clamp(LOOK_MIN_SECS, LOOK_MAX_SECS))
 }
 
 fn is_service(item: &Item) -> bool {
     item.api_version == "v1" && item.kind == "Service"
 }
 
-/// Returns what was accepted, when the phase looks at readiness.
-fn asked<'a>(
-    record: &'a Record,
-    name: &ComponentName,
-) -> Option<(&'a petri_machines::environment::NamespaceRef, &'a component::Accepted)> {
-    let Binding::Bound { namespace } = &record.memory.binding else { return None };
-    let child = record.memory.components.get(name)?;
-    let asks = match child.phase {
-        Phase::Settling { .. } | Phase::Ready => true,
-        // A Job whose success is being accepted in this very step is looked at again right after.
-        Phase::Pending { .. }
-        | Phase::Submitting { .. }
-        | Phase::Deploying { .. }
-        | Phase::Failed
-        | Phase::Draining { .. }
-        | Phase::Undeploying { .. }
-        | Phase::Retreating { .. }
-        | Phase::Gone { .. } => false,
-    };
-    child.accepted.as_ref().filter(|_| asks).map(|accepted| (namespace, accepted))
-}
-
-/// Looks up every workload of an inventory by name and UID. None at all is ready.
-fn workloads(caches: &Caches, namespace: &str, items: &[Item]) -> Seen<Readiness> {
+/// Looks up every workload of an inventory by name and UID, and finds the first that lacks something.
+fn lacking<'i>(caches: &Caches, namespace: &str, items: &'i [Item]) -> Seen<Option<(&'i Item, String)>> {
     for item in items {
         let Some(kind) = kind(item) else { continue };
         if !caches.workloads_of(kind).is_ready() {
@@ -86,10 +163,10 @@ fn workloads(caches: &Caches, namespace: &str, items: &[Item]) -> Seen<Readiness
         }
         let found = caches.workload(kind, namespace, &item.name).filter(|found| found.uid == item.uid);
         if let Some(why) = missing(found.as_deref()) {
-            return Seen::Known(Readiness::Unready(format!("{} {}: {why}", item.kind, item.name)));
+            return Seen::Known(Some((item, why)));
         }
     }
-    Seen::Known(Readiness::Ready)
+    Seen::Known(None)
 }
 
 fn kind(item: &Item) -> Option<WorkloadKind> {

@@ -19,7 +19,10 @@ use crate::{
     store,
 };
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{Api, Resource as _};
+use kube::{
+    Api, Resource as _,
+    core::{ApiResource, DynamicObject},
+};
 use petri_crds::{EphemeralEnvironment, meta::ANNOTATION_TRACEPARENT};
 use petri_machines::{
     environment::{Cleanup, Command, Environment, Identity, Notice, Record, Status},
@@ -122,6 +125,7 @@ impl<'a> Pass<'a> {
             Ok(object) => object,
             Err(error) => {
                 warn!(key = %self.key, %error, "the object does not decode and is left alone");
+                self.tell_undecodable(&error.to_string()).await;
                 return Err(Requeue::failed("undecodable", self.operator.pace.backoff(self.key)));
             }
         };
@@ -210,7 +214,7 @@ impl<'a> Pass<'a> {
         let Some(found) = &self.read else { return };
         let operator = self.operator;
         let (name, now) = (&found.identity.name, operator.clock.now());
-        let about = About { name, record: &self.record, now };
+        let about = About { key: self.key, name, record: &self.record, now, durations: &operator.durations };
         let said = all.iter().filter_map(|notice| notices::say(notice, &about, &operator.metrics)).collect();
         operator.events.publish(reference(&found.object), said, operator.clock.wall());
     }
@@ -221,6 +225,7 @@ impl<'a> Pass<'a> {
             Done::Gone => {
                 pace.reset(self.key);
                 self.operator.observer.forget(self.key);
+                self.operator.durations.forget(self.key);
                 Requeue::gone()
             }
             Done::Held { found } => {
@@ -229,7 +234,9 @@ impl<'a> Pass<'a> {
             }
             Done::Refused(refusal) => Requeue::failed(class::name(refusal), pace.refused(self.key, refusal)),
             Done::Settled { wake, again } => {
-                let wait = wake.map(|wake| self.wait(wake));
+                let recheck = self.observation.as_ref().and_then(|observation| observation.recheck);
+                let recheck = recheck.map(|at| self.operator.clock.until(at).max(WAIT_MIN));
+                let wait = wake.map(|wake| self.wait(wake)).into_iter().chain(recheck).min();
                 if again {
                     let soon = pace.soon(self.key);
                     return Requeue::after(wait.map_or(soon, |wait| wait.min(soon)));
@@ -264,6 +271,17 @@ impl<'a> Pass<'a> {
     fn fault(&self, what: &str) -> Requeue {
         error!(key = %self.key, what, "a fault of Petri's own");
         Requeue::failed("bug", BUG_PAUSE)
+    }
+
+    /// Tells of an object that this release has no type for; a raw patch, since it cannot be written back whole.
+    async fn tell_undecodable(&self, why: &str) {
+        let namespace = &self.operator.settings.management_namespace;
+        let kind = ApiResource::erase::<EphemeralEnvironment>(&());
+        let api: Api<DynamicObject> = Api::namespaced_with(self.operator.client.clone(), namespace, &kind);
+        let told = store::tell(&api, &self.key.name, "InvalidConfiguration", why, self.operator.clock.wall());
+        if let Err(error) = told.await {
+            warn!(key = %self.key, %error, "that it does not decode could not be told");
+        }
     }
 
     /// Tells the user of a fault; nothing else is changed.

@@ -1,7 +1,10 @@
 //! Notices of the machine → log lines, metrics and events.
 
-use super::events::Said;
-use crate::telemetry::metrics::{JobLabels, Metrics, OpLabel, PhaseLabel, ReasonLabel};
+use super::{durations::Durations, events::Said};
+use crate::{
+    controller::Key,
+    telemetry::metrics::{JobLabels, Metrics, OpLabel, PhaseLabel, ReasonLabel},
+};
 use petri_machines::{
     component,
     environment::{Notice, Record},
@@ -13,9 +16,11 @@ use tracing::{debug, info, warn};
 
 /// The environment that something is said about.
 pub(super) struct About<'a> {
+    pub(super) key: &'a Key,
     pub(super) name: &'a EnvironmentName,
     pub(super) record: &'a Record,
     pub(super) now: Timestamp,
+    pub(super) durations: &'a Durations,
 }
 
 /// Logs and counts a notice; returns the event to publish, if it makes one.
@@ -80,6 +85,9 @@ fn component(
     match notice {
         component::Notice::Moved { from, to } => {
             debug!(%environment, %component, from, to, "component changed");
+            if let Some(took) = about.durations.moved(about.key, component, from, to) {
+                metrics.component_deploy_duration.observe(took.as_secs_f64());
+            }
             None
         }
         component::Notice::JobEnded { op, failure } => {

@@ -18,7 +18,7 @@ fn finalizers(cx: &RenderContext<'_>, finalizers: Vec<String>) -> Effect {
         resource_version: cx.own.resource_version.clone(),
         finalizers,
     };
-    Effect { guard: None, write, grants: None }
+    Effect { guard: None, write, grants: None, alone: None }
 }
 
 /// Adds ours to those of others.
@@ -44,5 +44,5 @@ pub(super) fn delete(cx: &RenderContext<'_>) -> Effect {
         resource_version: Some(cx.own.resource_version.clone()),
         foreground: false,
     };
-    Effect { guard: None, write, grants: None }
+    Effect { guard: None, write, grants: None, alone: None }
 }
