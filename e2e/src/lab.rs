@@ -180,6 +180,11 @@ impl Lab {
         self.home.at("log")
     }
 
+    /// The same of the lab `name`, which may be another process's.
+    pub fn logs_of(name: &str) -> Result<PathBuf, LabError> {
+        Ok(Home::new(name)?.at("log"))
+    }
+
     /// The API server's log of every request: user, verb, object, time, answer; one JSON object per line.
     pub fn audit_log(&self) -> PathBuf {
         self.home.at("audit/audit.log")
@@ -218,8 +223,14 @@ impl Lab {
         self.processes.lock().await.get(name).map(|process| process.pid())
     }
 
-    /// Starts a component that was stopped; does not wait until it serves.
+    /// Starts a component that was stopped; returns when the API server or containerd serves, and at once
+    /// with the others.
     pub async fn start_component(&self, name: &str) -> Result<(), LabError> {
+        self.launch(name).await?;
+        self.watched(boot::serves(self, name)).await
+    }
+
+    async fn launch(&self, name: &str) -> Result<(), LabError> {
         let component = component::component(name, &self.home, &self.addresses);
         let component = component.ok_or_else(|| LabError::Component(name.into()))?;
         let mut processes = self.processes.lock().await;

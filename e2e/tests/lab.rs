@@ -122,6 +122,29 @@ async fn a_component_that_dies_is_named_at_once_with_its_last_words() {
 }
 
 #[tokio::test]
+async fn a_start_that_cannot_succeed_ends_at_once_with_the_cause() {
+    let mut child = lab_program("t-boot");
+    let server = loop {
+        let running = Lab::list().into_iter().find(|lab| lab.name == "t-boot").map(|lab| lab.running);
+        if running.is_some_and(|running| running.contains(&"kube-apiserver")) {
+            let file = Lab::logs_of("t-boot").unwrap().join("kube-apiserver.pid");
+            let text = std::fs::read_to_string(file).unwrap();
+            break text.split(' ').next().unwrap().parse().unwrap();
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the lab ended by itself");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let killed = Instant::now();
+    kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    assert!(killed.elapsed() < Duration::from_secs(5), "ended after {:?}", killed.elapsed());
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("kube-apiserver died (signal: 9"), "{said}");
+    assert_nothing_is_left_of("t-boot");
+}
+
+#[tokio::test]
 async fn two_labs_side_by_side_do_not_touch_each_other() {
     let (one, other) = tokio::join!(Lab::up(Options::new("t-one")), Lab::up(Options::new("t-other").keep()));
     let (one, other) = (one.unwrap(), other.unwrap());
@@ -134,7 +157,16 @@ async fn two_labs_side_by_side_do_not_touch_each_other() {
     other.kubectl(&["wait", "--for=condition=Ready", "pod/sleeper", "--timeout=5s"]).await.unwrap();
     other.stop_component("kube-apiserver").await.unwrap();
     assert!(other.kubectl(&["get", "nodes", "--request-timeout=2s"]).await.is_err());
+    for name in ["containerd", "kubelet"] {
+        other.stop_component(name).await.unwrap();
+        other.start_component(name).await.unwrap();
+    }
     other.start_component("kube-apiserver").await.unwrap();
+    let asked = Instant::now();
+    while other.kubectl(&["delete", "pod", "sleeper", "--timeout=20s", "--grace-period=1"]).await.is_err() {
+        assert!(asked.elapsed() < Duration::from_secs(60), "the cluster does not recover");
+    }
+    run_a_pod(&other).await;
     Lab::down_named("t-other").await.unwrap();
     assert_nothing_is_left_of("t-other");
 }

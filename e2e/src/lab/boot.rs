@@ -85,17 +85,17 @@ async fn boot(lab: &Lab, progress: &Progress, pause: &Path) -> Result<(), LabErr
     let work = async {
         progress.step_of(1, 5, "starting etcd, containerd and the API server");
         for name in ["etcd", "containerd", "kube-apiserver"] {
-            lab.start_component(name).await?;
+            lab.launch(name).await?;
         }
         progress.step_of(2, 5, "waiting for containerd");
         // The kubelet exits without its socket, and no pod starts without the sandbox image.
         wait("containerd", || import(&lab.home, pause)).await?;
         progress.step_of(3, 5, "waiting for the API server");
-        wait("the API server", || ready(lab)).await?;
+        serves(lab, "kube-apiserver").await?;
         progress.step_of(4, 5, "starting the controllers and the node");
         // Only now: started earlier they exit, because their roles are not there yet.
         for name in ["kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "coredns"] {
-            lab.start_component(name).await?;
+            lab.launch(name).await?;
         }
         progress.step_of(5, 5, "waiting for the node");
         wait("the node to be ready", || node_ready(lab)).await?;
@@ -103,6 +103,15 @@ async fn boot(lab: &Lab, progress: &Progress, pause: &Path) -> Result<(), LabErr
         wait("the default service account", || pods_allowed(lab)).await
     };
     lab.watched(work).await
+}
+
+/// Waits until the component `name` serves, if others die without it.
+pub async fn serves(lab: &Lab, name: &str) -> Result<(), LabError> {
+    match name {
+        "kube-apiserver" => wait("the API server", || ready(lab)).await,
+        "containerd" => wait("containerd", || answers(&lab.home)).await,
+        _ => Ok(()),
+    }
 }
 
 /// Repeats `attempt` until it succeeds.
@@ -147,8 +156,17 @@ async fn pods_allowed(lab: &Lab) -> Result<(), LabError> {
 
 /// Imports an OCI archive into the node's containerd.
 pub async fn import(home: &Home, archive: &Path) -> Result<(), LabError> {
-    // ctr wants an absolute path of the socket.
+    run(ctr(home).args(["images", "import"]).arg(archive)).await.map(drop)
+}
+
+async fn answers(home: &Home) -> Result<(), LabError> {
+    run(ctr(home).arg("version")).await.map(drop)
+}
+
+fn ctr(home: &Home) -> tokio::process::Command {
     let mut ctr = command(gobuild::program("ctr").unwrap_or_else(|| "ctr".into()));
+    // It wants an absolute path of the socket.
     ctr.env("PATH", process::search_path()).arg("--address").arg(home.at("containerd.sock"));
-    run(ctr.args(["--namespace", "k8s.io", "images", "import"]).arg(archive)).await.map(drop)
+    ctr.args(["--namespace", "k8s.io"]);
+    ctr
 }

@@ -77,13 +77,12 @@ pub fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
     Ok(folder.join(format!(".{name}.{}", std::process::id())))
 }
 
-/// Removes files of `folder` whose names begin with `prefix` and that nobody wrote for a day: what an
-/// older build had made. A younger one may be in use by another lab.
-pub fn prune(folder: &Path, prefix: &str) {
-    let day = Duration::from_secs(24 * 60 * 60);
+/// Removes files of `folder` whose names begin with `prefix` and that nobody wrote for `age`: what an older
+/// build had made. A younger one may be in use by another lab.
+pub fn prune(folder: &Path, prefix: &str, age: Duration) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let old = entry.metadata().and_then(|about| about.modified());
-        let old = old.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > day));
+        let written = entry.metadata().and_then(|about| about.modified());
+        let old = written.is_ok_and(|written| written.elapsed().is_ok_and(|since| since > age));
         if old && entry.file_name().to_string_lossy().starts_with(prefix) {
             let _ = fs::remove_file(entry.path());
         }

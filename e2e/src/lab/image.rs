@@ -10,6 +10,7 @@ mod root;
 mod rust;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::cache;
 use super::progress::Progress;
@@ -28,6 +29,9 @@ pub const DEPLOYER: &str = "docker.io/petri/deployer:dev";
 pub const WORKLOAD: &str = "docker.io/petri/workload:dev";
 /// PostgreSQL from Debian's packages, its programs in `/usr/lib/postgresql/15/bin`, user 999.
 pub const POSTGRES: &str = "docker.io/petri/postgres:15";
+
+/// After this time nobody is still reading an archive; each holds some 250 MB.
+const ARCHIVE_UNUSED: Duration = Duration::from_secs(60 * 60);
 
 /// One image: its layers, lowest first, and how it runs when a pod does not say.
 #[derive(Debug, Clone)]
@@ -60,7 +64,7 @@ fn archive_now(images: &[Image]) -> Result<PathBuf, LabError> {
     let folder = cache::root().join("images");
     let path = folder.join(format!("{}.tar", contents.digest()));
     if !path.exists() {
-        cache::prune(&folder, "");
+        cache::prune(&folder, "", ARCHIVE_UNUSED);
         cache::publish(&path, |temporary| contents.write(std::fs::File::create(temporary)?))?;
     }
     Ok(path)

@@ -1,13 +1,15 @@
 //! This workspace's programs, built by cargo and stripped.
 
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::layer::Layer;
 use crate::lab::command::{command, run};
 use crate::lab::progress::Progress;
 use crate::lab::{LabError, blocking, cache};
 
+/// After this time no lab uses the layer of an older build.
+const LAYER_UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Cargo profile of the programs in the images: `PETRI_LAB_PROFILE`, else `release`.
@@ -42,7 +44,7 @@ pub async fn layer(name: &'static str, folder: &Path) -> Result<Layer, LabError>
     let stripped = cache::root().join("layers").join(format!(".{key}.{}.stripped", std::process::id()));
     let known = cache::root().join("layers").join(format!("{key}.json")).exists();
     if !known {
-        cache::prune(&cache::root().join("layers"), &format!("{name}-"));
+        cache::prune(&cache::root().join("layers"), &format!("{name}-"), LAYER_UNUSED);
         run(command("strip").arg("-o").arg(&stripped).arg(&program)).await?;
     }
     let from = stripped.clone();
