@@ -9,7 +9,7 @@ use tar::Archive;
 use super::layer::{Layer, Tree};
 use crate::lab::command::{command, run};
 use crate::lab::progress::Progress;
-use crate::lab::{LabError, blocking, cache, pins};
+use crate::lab::{LabError, blocking, cache, lock, pins};
 
 /// Changes with what this file puts into a layer besides packages.
 const RECIPE: u32 = 1;
@@ -67,12 +67,15 @@ impl Root {
         let key =
             format!("{}-{}-{}", self.name, pins::DEBIAN_SUITE, &super::layer::sha256(said.as_bytes())[..12]);
         let folder = cache::root().join("layers");
-        let known = folder.join(format!("{key}.json")).exists();
-        let extracted = folder.join(format!(".{key}.{}.extracted.tar", std::process::id()));
-        if !known {
+        let known = || folder.join(format!("{key}.json")).exists();
+        let extracted = folder.join(format!(".{key}.extracted.tar"));
+        let _lock = if known() { None } else { Some(lock(&format!("root-{key}"), progress).await?) };
+        if !known() {
             progress
                 .step(format!("extracting Debian packages for the {} image (once per machine)", self.name));
             std::fs::create_dir_all(&folder)?;
+            // Left by a build that was killed; the lock says that nobody writes it.
+            let _ = std::fs::remove_file(&extracted);
             let include = format!("--include={}", self.packages.join(","));
             let mut bootstrap = command("mmdebstrap");
             bootstrap.args(["--quiet", "--variant=extract", &include, pins::DEBIAN_SUITE]).arg(&extracted);
