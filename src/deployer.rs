@@ -16,3 +16,4 @@ pub mod process;
 pub mod report;
 pub mod settings;
 pub mod source;
+pub mod values;

@@ -138,6 +138,7 @@ const REMOVAL: &[Rule] = &[
     (&["is forbidden: User ", " cannot "], FailureReason::Forbidden),
     (&["warning: Hook "], FailureReason::HookFailed),
     (&["uninstallation completed with ", "context deadline exceeded"], FailureReason::JobDeadline),
+    (&["uninstallation completed with ", " still exists. "], FailureReason::JobDeadline),
     (&["uninstallation completed with "], FailureReason::HelmFailed),
     (&["failed to delete release"], FailureReason::HelmFailed),
     (&["Release not loaded"], FailureReason::HelmFailed),

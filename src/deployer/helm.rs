@@ -52,6 +52,15 @@ pub struct Helm {
     masker: Arc<Masker>,
 }
 
+/// Names the values of an install or an upgrade.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Values {
+    /// Files, the last one wins.
+    pub files: Vec<PathBuf>,
+    /// Integers over them, in `--set` syntax.
+    pub integers: Vec<String>,
+}
+
 /// Carries what an install or an upgrade left.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Released {
@@ -124,7 +133,7 @@ impl Helm {
     ///
     /// # Errors
     /// Helm's own failure, classified.
-    pub async fn install(&self, chart: &Path, values: &[PathBuf]) -> Result<Released, Failure> {
+    pub async fn install(&self, chart: &Path, values: &Values) -> Result<Released, Failure> {
         let mut arguments = words(&["install", "--server-side=true"]);
         arguments.extend(self.deploy_arguments(chart, values));
         self.released(arguments, "helm install").await
@@ -136,7 +145,7 @@ impl Helm {
     ///
     /// # Errors
     /// Helm's own failure, classified.
-    pub async fn upgrade(&self, chart: &Path, values: &[PathBuf]) -> Result<Released, Failure> {
+    pub async fn upgrade(&self, chart: &Path, values: &Values) -> Result<Released, Failure> {
         let mut arguments = words(&["upgrade", "--server-side=true", "--reset-values"]);
         arguments.extend(self.deploy_arguments(chart, values));
         self.released(arguments, "helm upgrade").await
@@ -194,13 +203,14 @@ impl Helm {
         ["--namespace".into(), self.namespace.clone().into(), "--timeout".into(), time.into()]
     }
 
-    fn deploy_arguments(&self, chart: &Path, values: &[PathBuf]) -> Vec<OsString> {
+    fn deploy_arguments(&self, chart: &Path, values: &Values) -> Vec<OsString> {
         let mut arguments = self.common(self.time()).to_vec();
         // A field that somebody else took is taken back: the release is Petri's, and what the chart says holds.
         arguments.extend(words(&["--force-conflicts", "--skip-crds", "--wait=hookOnly", "--output=json"]));
-        for file in values {
+        for file in &values.files {
             arguments.extend(["--values".into(), file.clone().into_os_string()]);
         }
+        arguments.extend(values.integers.iter().map(|integer| format!("--set={integer}").into()));
         arguments.extend(["--".into(), self.release.clone().into(), chart.as_os_str().to_owned()]);
         arguments
     }

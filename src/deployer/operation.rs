@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::classify::Failure;
 use super::cluster::Cluster;
 use super::files::{self, WorkDirectory};
-use super::helm::{Helm, Released};
+use super::helm::{Helm, Released, Values};
 use super::inventory::read_manifest;
 use super::limits::Limits;
 use super::mask::Masker;
@@ -22,6 +22,7 @@ use super::report::Report;
 use super::settings::{PayloadFrom, Settings};
 use super::source::credentials::Credentials;
 use super::source::{self, Chart};
+use super::values::large_integers;
 
 /// A delete hook that fails is tried again once; the third uninstall leaves the hooks out.
 const UNINSTALLS_MAX: u32 = 3;
@@ -103,7 +104,8 @@ impl Job<'_> {
         let cluster = Cluster::connect(&self.payload.namespace).await?;
         // Side by side: neither needs the other, and the first failure ends both.
         let (chart, verdict) = tokio::try_join!(self.chart(), self.verdict(&cluster))?;
-        let values = chart.values_file.into_iter().chain([values]).collect::<Vec<_>>();
+        let files = chart.values_file.into_iter().chain([values]).collect();
+        let values = Values { files, integers: large_integers(&self.payload.component.values) };
         let mut released = None;
         let mut skipped = None;
         for action in release::plan(Operation::Deploy, &verdict) {

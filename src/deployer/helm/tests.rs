@@ -60,12 +60,14 @@ impl Stand {
 #[tokio::test]
 async fn an_upgrade_forgets_old_values_and_puts_names_behind_the_options() {
     let stand = stand(r#"echo '{"version":3,"manifest":"--- x","config":{"password":"x"}}'"#);
-    let files = [PathBuf::from("/tmp/a.yaml"), PathBuf::from("/tmp/b.yaml")];
-    let released = stand.helm.upgrade(Path::new("/charts/api"), &files).await.expect("upgraded");
+    let files = vec!["/tmp/a.yaml".into(), "/tmp/b.yaml".into()];
+    let values = Values { files, integers: vec!["memory=1073741824".to_owned()] };
+    let released = stand.helm.upgrade(Path::new("/charts/api"), &values).await.expect("upgraded");
     assert_eq!(released, Released { revision: 3, manifest: "--- x".to_owned() });
     stand.check(
         "upgrade --server-side=true --reset-values --namespace petri-env-0123abcd --timeout TIME --force-conflicts \
-         --skip-crds --wait=hookOnly --output=json --values /tmp/a.yaml --values /tmp/b.yaml -- pr-1-api /charts/api",
+         --skip-crds --wait=hookOnly --output=json --values /tmp/a.yaml --values /tmp/b.yaml \
+         --set=memory=1073741824 -- pr-1-api /charts/api",
     );
 }
 
@@ -112,7 +114,7 @@ async fn a_failure_has_its_reason_and_no_value() {
     let stand = stand(
         "echo 'level=INFO msg=x' >&2; echo 'Error: UPGRADE FAILED: x is invalid: spec: Invalid value: \"correct horse battery\": field is immutable' >&2; exit 1",
     );
-    let failure = stand.helm.install(Path::new("/charts/api"), &[]).await.expect_err("failed");
+    let failure = stand.helm.install(Path::new("/charts/api"), &Values::default()).await.expect_err("failed");
     assert_eq!(failure.reason, FailureReason::ImmutableField);
     assert_eq!(
         failure.message,
@@ -126,6 +128,6 @@ async fn a_helm_that_is_killed_or_writes_no_json_is_said_to_be() {
     assert_eq!(killed.reason, FailureReason::HelmFailed);
     assert!(killed.message.contains("signal: 9"), "{killed}");
     let odd = stand("echo '{\"version\":\"correct horse battery\"}'");
-    let odd = odd.helm.install(Path::new("/c"), &[]).await.expect_err("failed");
+    let odd = odd.helm.install(Path::new("/c"), &Values::default()).await.expect_err("failed");
     assert_eq!(odd.message, "helm install wrote no release as JSON: line 1 column 34");
 }
