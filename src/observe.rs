@@ -218,18 +218,13 @@ fn is_deleted(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some()
 }
 
-/// A missing template takes its time to live with it: then what was last shown holds on.
+/// While the inputs cannot be read, what was last shown holds on; a template that is gone takes its time to live along.
 fn expiry(own: &EphemeralEnvironment, intent: &Seen<Intent>) -> (Option<Timestamp>, Option<Timestamp>) {
     let shown = || {
         let at = own.status.as_ref().and_then(|status| status.expires_at.as_ref());
         at.and_then(|at| u64::try_from(at.0.as_second()).ok()).map(Timestamp)
     };
     match intent {
-        Seen::Known(intent)
-            if intent.plan.is_err() && intent.expires_at.is_none() && own.spec.ttl.is_empty() =>
-        {
-            (shown(), None)
-        }
         Seen::Known(intent) => (intent.expires_at, intent.expiring_at),
         Seen::Unknown(_) => (shown(), None),
     }

@@ -28,7 +28,7 @@ use petri_machines::{
     environment::{Cleanup, Command, Environment, Identity, Notice, Record, Status},
     kernel::{
         Wake, WakeReason,
-        cycle::{Answer, Ask, Cycle, Done, Refusal},
+        cycle::{Answer, Ask, Cycle, Done, Refusal, Stored},
         dialogue::Turn,
     },
 };
@@ -112,7 +112,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Reads the own object, not from a cache.
-    async fn read(&mut self) -> Result<Option<petri_machines::kernel::cycle::Stored<Environment>>, Requeue> {
+    async fn read(&mut self) -> Result<Option<Stored<Environment>>, Requeue> {
         let namespace = &self.operator.settings.management_namespace;
         let api: Api<Guarded<EphemeralEnvironment>> =
             Api::namespaced(self.operator.client.clone(), namespace);
@@ -131,9 +131,15 @@ impl<'a> Pass<'a> {
         };
         let identity = identity(&object).map_err(|error| self.fault(&error.to_string()))?;
         let stored = adapter::record::stored(&object);
+        let leaving = object.metadata.deletion_timestamp.is_some();
         self.read = Some(Found { object, identity });
         match stored {
             Ok(stored) => Ok(Some(stored)),
+            // Deletion must end: what there is to clean up is found again by labels, as under an erased record.
+            Err(error) if leaving => {
+                warn!(key = %self.key, %error, "the stored record cannot be read; leaving without it");
+                Ok(Some(Stored { phase: Record::default(), status: None, version: 0 }))
+            }
             // Nobody can tell what was decided, so nothing is done: erasing the record is a person's decision.
             Err(error) => {
                 let what = format!("the stored record cannot be read: {error}");

@@ -59,13 +59,23 @@ fn compare(name: &str, text: &str) -> Result<Option<String>, Error> {
 /// Replaces what differs from run to run: identities, times and ages.
 fn normalized(text: &str, namespace: &str) -> String {
     let text = text.replace(namespace, "petri-env-NAMESPACE");
-    let lines = text.lines().map(|line| {
-        let words = line.split(' ').map(word).collect::<Vec<_>>().join(" ");
-        words.trim_end().to_owned()
-    });
+    let lines = text.lines().map(line);
     let mut out = lines.collect::<Vec<_>>().join("\n");
     out.push('\n');
     out
+}
+
+/// Columns are as wide as what they hold: after the first word, one gap is like another.
+fn line(line: &str) -> String {
+    let words = line
+        .trim_end()
+        .split("  ")
+        .filter(|words| !words.is_empty())
+        .map(|words| words.trim().split(' ').map(word).collect::<Vec<_>>().join(" "));
+    let indent = &line[..line.len() - line.trim_start().len()];
+    let text = words.collect::<Vec<_>>().join("  ");
+    let version = text.strip_prefix("Resource Version:").map(|_| "Resource Version:  VERSION".to_owned());
+    format!("{indent}{}", version.unwrap_or(text))
 }
 
 fn word(word: &str) -> String {
@@ -82,6 +92,8 @@ fn word(word: &str) -> String {
         "UID"
     } else if like("0000-00-00T00:00:00Z") {
         "TIME"
+    } else if bare.len() == 10 && bare.chars().all(|c| c.is_ascii_digit()) {
+        "SECONDS"
     } else if is_age(bare) {
         "AGE"
     } else if bare.len() == 64 && bare.chars().all(|c| c.is_ascii_hexdigit()) {
@@ -106,8 +118,8 @@ mod tests {
 
     #[test]
     fn what_differs_from_run_to_run_is_replaced() {
-        let text = "Name: alpha  UID: 0b1c2d3e-0000-1111-2222-333344445555\nAge 1m5s at 2026-11-29T10:00:00Z in ns-1";
-        let expected = "Name: alpha  UID: UID\nAge AGE at TIME in petri-env-NAMESPACE\n";
+        let text = "Name:     alpha    UID: 0b1c2d3e-0000-1111-2222-333344445555\n  Age 1m5s at 2026-11-29T10:00:00Z in ns-1\n  Resource Version:  12";
+        let expected = "Name:  alpha  UID: UID\n  Age AGE at TIME in petri-env-NAMESPACE\n  Resource Version:  VERSION\n";
         assert_eq!(normalized(text, "ns-1"), expected);
     }
 }

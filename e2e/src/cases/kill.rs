@@ -92,7 +92,7 @@ async fn strike(petri: &Petri<'_>) -> Result<(), Error> {
             continue;
         };
         let read = |file: &str| std::fs::read_to_string(process.path().join(file)).unwrap_or_default();
-        let ours = read("cgroup").lines().any(|line| line.contains(&format!("/{}/", petri.lab.name())));
+        let ours = read("cgroup").lines().any(|line| line.contains(petri.lab.name()));
         if ours && read("comm").trim() == "petri-operator" {
             let Some(pid) = rustix::process::Pid::from_raw(pid) else { continue };
             killed += usize::from(rustix::process::kill_process(pid, rustix::process::Signal::KILL).is_ok());

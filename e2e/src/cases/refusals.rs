@@ -14,7 +14,9 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
         match create(petri, "refused", fixture).await {
             Ok(()) => return Err(Error::Wrong(format!("{} was accepted", fixture.name))),
             Err(error) if error.to_string().contains(expect) && !expect.is_empty() => {}
-            Err(error) => return Err(Error::Wrong(format!("{}: expected {expect:?}, got: {error}", fixture.name))),
+            Err(error) => {
+                return Err(Error::Wrong(format!("{}: expected {expect:?}, got: {error}", fixture.name)));
+            }
         }
     }
     for fixture in &accepted {

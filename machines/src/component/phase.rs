@@ -88,20 +88,25 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Accepted>,
     /// Failed deploy attempts for this payload.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub deploy_attempts: u8,
     /// Failed undeploy attempts.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub undeploy_attempts: u8,
     /// Attempts that the cluster disrupted, not charged.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub disruptions: u8,
     /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<JobFailure>,
     /// Whether any attempt was ever committed: if not, there is nothing to undeploy.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub touched: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u8) -> bool {
+    *count == 0
 }
 
 impl Record {
