@@ -73,16 +73,16 @@ impl Prober {
         Self { client, wakes, probes: Mutex::default() }
     }
 
-    /// Returns the last result; the probe is started if it does not run, and anew if it is to ask something else.
-    pub(super) fn result(&self, key: &Key, component: &ComponentName, target: Target) -> Outcome {
+    /// Returns the last result, `None` before the first; the probe is started if it does not run, and anew if it is to
+    /// ask something else.
+    pub(super) fn result(&self, key: &Key, component: &ComponentName, target: Target) -> Option<Outcome> {
         let mut probes = self.lock();
         let probes = probes.entry(key.clone()).or_default();
         if probes.get(component).is_none_or(|probe| probe.target != target) {
             probes.insert(component.clone(), self.start(key.clone(), target));
         }
-        let latest = probes.get(component).map(|probe| Arc::clone(&probe.latest));
-        let latest = latest.and_then(|latest| locked(&latest).clone());
-        latest.unwrap_or_else(|| Err("waiting for the first answer to the readiness probe".to_owned()))
+        let latest = probes.get(component).map(|probe| Arc::clone(&probe.latest))?;
+        locked(&latest).clone()
     }
 
     /// Ends the probes of all other components of an environment.
@@ -202,4 +202,85 @@ fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
         root = source;
     }
     root.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::{Router, response::Redirect, routing::get};
+    use tokio::net::TcpListener;
+
+    async fn check(path: &str, expected: Result<(), &str>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let host = |headers: axum::http::HeaderMap| async move {
+            let host = headers[HOST].to_str().unwrap().to_owned();
+            if host.starts_with("api.petri-env-1.svc:") { StatusCode::OK } else { StatusCode::BAD_REQUEST }
+        };
+        let routes = Router::new()
+            .route("/healthz", get(host))
+            .route("/moved", get(|| async { Redirect::temporary("/healthz") }))
+            .route("/ill", get(|| async { StatusCode::SERVICE_UNAVAILABLE }))
+            .route("/slow", get(std::future::pending::<()>));
+        let server = tokio::spawn(async move { axum::serve(listener, routes).await });
+        let http = Http::builder(TokioExecutor::new()).build_http();
+        let target = Target {
+            environment: Uid::new("e").unwrap(),
+            namespace: NamespaceName::new("petri-env-1").unwrap(),
+            serial: 1,
+            services: Vec::new(),
+            path: path.to_owned(),
+            port: port.into(),
+        };
+        let at = Address { service: "api".to_owned(), host: "127.0.0.1".to_owned() };
+        let outcome = request(&http, &target, &at).await;
+        server.abort();
+        let expected = expected.map_err(|why| format!("GET http://api:{port}{path}: {why}"));
+        assert_eq!(outcome, expected);
+    }
+
+    #[tokio::test]
+    async fn only_a_200_is_ready_and_a_redirect_is_not_followed() {
+        check("/healthz", Ok(())).await;
+        check("/moved", Err("answered 307")).await;
+        check("/ill", Err("answered 503")).await;
+        check("/none", Err("answered 404")).await;
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_come_is_not_waited_for() {
+        check("/slow", Err("no answer within 2 s")).await;
+    }
+
+    #[tokio::test]
+    async fn a_port_that_nobody_listens_on_says_so_in_the_systems_words() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let target = Target {
+            environment: Uid::new("e").unwrap(),
+            namespace: NamespaceName::new("n").unwrap(),
+            serial: 1,
+            services: Vec::new(),
+            path: "/".to_owned(),
+            port: port.into(),
+        };
+        let at = Address { service: "api".to_owned(), host: "127.0.0.1".to_owned() };
+        let http = Http::builder(TokioExecutor::new()).build_http();
+        let why = request(&http, &target, &at).await.unwrap_err();
+        assert!(why.contains("Connection refused"), "{why}");
+    }
+
+    #[test]
+    fn a_probe_that_fails_is_repeated_ever_later_and_never_later_than_ten_seconds() {
+        let mut period = PERIOD_MIN;
+        for _ in 0..5 {
+            period = next(period, false);
+        }
+        assert!(period > Duration::from_secs(2) && period < Duration::from_secs(3), "{period:?}");
+        for _ in 0..50 {
+            period = next(period, false);
+        }
+        assert_eq!((period, next(PERIOD_MIN, true)), (PERIOD_MAX, PERIOD_MAX));
+    }
 }

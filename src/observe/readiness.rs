@@ -23,6 +23,8 @@ const LOOK_MIN_SECS: u64 = 3;
 /// The longest: what a pod complains about stands in the status within this time.
 const LOOK_MAX_SECS: u64 = 30;
 
+const NOT_PROBED: &str = "waiting for the first answer to the readiness probe";
+
 /// Whose readiness is asked for.
 pub(super) struct Asked<'a> {
     pub(super) identity: &'a Identity,
@@ -111,10 +113,13 @@ impl Observer {
             port: http_get.port,
         };
         let key = Key::environment(asked.identity.name.as_str());
-        Seen::Known(match self.prober.result(&key, asked.name, target) {
-            Ok(()) => Readiness::Ready,
-            Err(why) => Readiness::Unready(why),
-        })
+        match (self.prober.result(&key, asked.name, target), awaited.since) {
+            (Some(Ok(())), _) => Seen::Known(Readiness::Ready),
+            (Some(Err(why)), _) => Seen::Known(Readiness::Unready(why)),
+            // What was ready stays so until somebody knows better: after a restart nobody has asked yet.
+            (None, None) => Seen::Unknown(Ignorance::Unsynced),
+            (None, Some(_)) => Seen::Known(Readiness::Unready(NOT_PROBED.to_owned())),
+        }
     }
 
     /// Looks for the first workload of an inventory that lacks something. Those that were not ready yet are believed

@@ -96,6 +96,14 @@ struct Stage {
 
 impl Stage {
     fn new(template: Option<EnvironmentTemplate>, environment: Option<Value>) -> Self {
+        Self::with_jobs(template, environment, None)
+    }
+
+    fn with_jobs(
+        template: Option<EnvironmentTemplate>,
+        environment: Option<Value>,
+        job: Option<Value>,
+    ) -> Self {
         let server = Shared::default();
         if let Some(environment) = environment {
             server.lock().unwrap().objects.insert(ENVIRONMENT.to_owned(), environment);
@@ -111,6 +119,9 @@ impl Stage {
         caches.namespaces.apply(Event::Init);
         caches.namespaces.apply(Event::InitDone);
         caches.jobs.apply(Event::Init);
+        if let Some(job) = job {
+            caches.jobs.apply(Event::InitApply(serde_json::from_value(job).unwrap()));
+        }
         caches.jobs.apply(Event::InitDone);
         caches.pods.apply(Event::Init);
         caches.pods.apply(Event::InitDone);
@@ -239,4 +250,82 @@ async fn a_namespace_of_somebody_else_is_passed_over() {
     let (_, writes) = stage.pass().await;
     assert_eq!(writes, [STATUS, "POST /api/v1/namespaces"]);
     assert_eq!(stage.last_body()["metadata"]["name"], second.as_str());
+}
+
+/// A stored status in which the Job `job` of attempt 1 was seen and not ended yet.
+fn deploying(namespace: &NamespaceName, job: &str) -> Value {
+    let environment = serde_json::from_value(environment(json!([]), json!({}))).unwrap();
+    let (template, defaults) = (template(), crate::adapter::Defaults { deploy_timeout_secs: 900 });
+    let inputs =
+        crate::adapter::Inputs { environment: &environment, template: Some(&template), namespace, defaults };
+    let plan = crate::adapter::intent(&inputs).plan.unwrap();
+    let payload = &plan.components[0].planned.payload;
+    json!({"controllerStateVersion": 1, "machine": {
+        "phase": {"name": "Deploying", "plan": plan.digest}, "serial": 1, "observed": 1,
+        "binding": {"stage": "bound", "namespace": {"name": namespace, "uid": "ns"}},
+        "components": {"api": {"phase": {"name": "Deploying", "attempt": {"serial": 1, "job": job}},
+            "level": 0, "payload": payload, "touched": true}}}})
+}
+
+fn job(uid: &str, name: &str, namespace: &NamespaceName, status: Value) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": namespace, "uid": uid,
+        "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": {"petri.run/serial": "1"},
+        "labels": {"petri.run/managed": "true", "petri.run/environment-uid": "env",
+            "petri.run/component": "api", "petri.run/op": "deploy"}}, "status": status})
+}
+
+/// One pass while the recorded Job `j` of attempt 1 is in the cache as `cached` and at the server as `live`; returns
+/// the phase of the component that is stored then.
+async fn component_after(cached: Option<Value>, live: Option<(&str, Value)>) -> String {
+    let uid = Uid::new("env").unwrap();
+    let namespace = NamespaceName::candidates(&uid)[0].clone();
+    let name = petri_machines::names::JobName::of(
+        &uid,
+        &petri_machines::names::EnvironmentName::new("pr-7").unwrap(),
+        &petri_machines::names::ComponentName::new("api").unwrap(),
+        petri_machines::job::Op::Deploy,
+        1,
+    );
+    let own = environment(json!(["petri.run/cleanup"]), deploying(&namespace, "j"));
+    let stage = Stage::with_jobs(
+        Some(template()),
+        Some(own),
+        cached.map(|status| job("j", name.as_str(), &namespace, status)),
+    );
+    {
+        let mut server = stage.server.lock().unwrap();
+        let ours = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "uid": "ns",
+            "labels": {"petri.run/managed": "true", "petri.run/environment-uid": "env"}}});
+        server.objects.insert(format!("/api/v1/namespaces/{namespace}"), ours);
+        let pods = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []});
+        server.objects.insert(format!("/api/v1/namespaces/{namespace}/pods"), pods);
+        if let Some((uid, status)) = live {
+            let path = format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}");
+            server.objects.insert(path, job(uid, name.as_str(), &namespace, status));
+        }
+    }
+    let (_, writes) = stage.pass().await;
+    assert!(writes.iter().all(|write| write == STATUS), "{writes:?}");
+    let stored = stage.server.lock().unwrap().objects[ENVIRONMENT].clone();
+    let component = &stored["status"]["machine"]["components"]["api"];
+    format!("{} {}", component["phase"]["name"].as_str().unwrap(), component["deployAttempts"])
+}
+
+fn complete() -> Value {
+    json!({"conditions": [{"type": "Complete", "status": "True"}]})
+}
+
+#[tokio::test]
+async fn a_job_that_only_a_lagging_cache_misses_is_not_lost() {
+    assert_eq!(component_after(None, Some(("j", json!({})))).await, "Deploying 0");
+    assert_eq!(component_after(None, Some(("j", complete()))).await, "Settling 0");
+    assert_eq!(component_after(None, None).await, "Pending 1");
+}
+
+#[tokio::test]
+async fn s8_an_end_counts_only_when_the_live_job_is_the_recorded_one() {
+    assert_eq!(component_after(Some(complete()), Some(("j", complete()))).await, "Settling 0");
+    assert_eq!(component_after(Some(complete()), Some(("another", complete()))).await, "Pending 1");
+    assert_eq!(component_after(Some(complete()), None).await, "Pending 1");
+    assert_eq!(component_after(Some(json!({})), Some(("j", complete()))).await, "Deploying 0");
 }
