@@ -1,15 +1,15 @@
 //! One pass over one environment.
 
+mod end;
+
 use super::{
-    BUG_PAUSE, Operator,
+    Operator,
     notices::{self, About},
-    pace::jitter,
 };
 use crate::{
     adapter,
     client::{CALL_MAX, timed},
     controller::{Guarded, Key, Requeue},
-    error::CallError,
     executor::{
         Error,
         class::{self, call_class},
@@ -19,26 +19,16 @@ use crate::{
     store,
 };
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::{
-    Api, Resource as _,
-    core::{ApiResource, DynamicObject},
-};
+use kube::{Api, Resource as _};
 use petri_crds::{EphemeralEnvironment, meta::ANNOTATION_TRACEPARENT};
 use petri_machines::{
     environment::{Cleanup, Command, Environment, Identity, Notice, Record, Status},
     kernel::{
-        Wake, WakeReason,
         cycle::{Answer, Ask, Cycle, Done, Refusal, Stored},
         dialogue::Turn,
     },
 };
-use std::time::Duration;
 use tracing::{debug, error, warn};
-
-/// A record of a newer release is left alone; it is looked at again when the object changes, or after this long.
-const HELD_PAUSE: Duration = Duration::from_secs(600);
-/// The shortest wait for a moment, so that a clock that stands still does not make a busy loop.
-const WAIT_MIN: Duration = Duration::from_millis(20);
 
 /// What one pass has read so far.
 pub(super) struct Pass<'a> {
@@ -223,85 +213,6 @@ impl<'a> Pass<'a> {
         let about = About { key: self.key, name, record: &self.record, now, durations: &operator.durations };
         let said = all.iter().filter_map(|notice| notices::say(notice, &about, &operator.metrics)).collect();
         operator.events.publish(reference(&found.object), said, operator.clock.wall());
-    }
-
-    async fn end(&mut self, done: Done) -> Requeue {
-        let pace = &self.operator.pace;
-        match done {
-            Done::Gone => {
-                pace.reset(self.key);
-                self.operator.observer.forget(self.key);
-                self.operator.durations.forget(self.key);
-                Requeue::gone()
-            }
-            Done::Held { found } => {
-                warn!(key = %self.key, version = found, "the record is of a newer release and is left alone");
-                Requeue::after(HELD_PAUSE)
-            }
-            Done::Refused(refusal) => Requeue::failed(class::name(refusal), pace.refused(self.key, refusal)),
-            Done::Settled { wake, again } => {
-                let recheck = self.observation.as_ref().and_then(|observation| observation.recheck);
-                let recheck = recheck.map(|at| self.operator.clock.until(at).max(WAIT_MIN));
-                let wait = wake.map(|wake| self.wait(wake)).into_iter().chain(recheck).min();
-                if again {
-                    let soon = pace.soon(self.key);
-                    return Requeue::after(wait.map_or(soon, |wait| wait.min(soon)));
-                }
-                pace.reset(self.key);
-                wait.map_or_else(Requeue::settled, Requeue::after)
-            }
-            Done::Bug(what) => {
-                self.confess(&what).await;
-                self.fault(&what)
-            }
-            Done::OutOfTurn => self.fault("the loop was answered out of turn"),
-        }
-    }
-
-    /// Deadlines are met to the second; only the end of a pause is spread.
-    fn wait(&self, wake: Wake) -> Duration {
-        let wait = self.operator.clock.until(wake.at).max(WAIT_MIN);
-        if wake.reason == WakeReason::Backoff { wait + jitter(wait / 10) } else { wait }
-    }
-
-    fn refused(&self, error: &CallError) -> Requeue {
-        let refusal = match call_class(error) {
-            // A read that is refused must not be hurried.
-            Refusal::Retry | Refusal::Fenced | Refusal::Backoff => Refusal::Backoff,
-            Refusal::Rejected => Refusal::Rejected,
-        };
-        warn!(key = %self.key, %error, "the own object cannot be read");
-        Requeue::failed(class::name(refusal), self.operator.pace.refused(self.key, refusal))
-    }
-
-    fn fault(&self, what: &str) -> Requeue {
-        error!(key = %self.key, what, "a fault of Petri's own");
-        Requeue::failed("bug", BUG_PAUSE)
-    }
-
-    /// Tells of an object that this release has no type for; a raw patch, since it cannot be written back whole.
-    async fn tell_undecodable(&self, why: &str) {
-        let namespace = &self.operator.settings.management_namespace;
-        let kind = ApiResource::erase::<EphemeralEnvironment>(&());
-        let api: Api<DynamicObject> = Api::namespaced_with(self.operator.client.clone(), namespace, &kind);
-        let told = store::tell(&api, &self.key.name, "InvalidConfiguration", why, self.operator.clock.wall());
-        if let Err(error) = told.await {
-            warn!(key = %self.key, %error, "that it does not decode could not be told");
-        }
-    }
-
-    /// Tells the user of a fault; nothing else is changed.
-    async fn confess(&mut self, what: &str) {
-        let Some(found) = &self.read else { return };
-        let mut object = found.object.clone();
-        let status = object.status.get_or_insert_default();
-        let generation = object.metadata.generation;
-        let condition = store::condition("Ready", "Unknown", "InternalError", what, generation);
-        if store::set_condition(&mut status.conditions, condition, self.operator.clock.wall())
-            && let Err(error) = store::replace_status(&self.api, &object).await
-        {
-            warn!(key = %self.key, %error, "the fault could not be told");
-        }
     }
 }
 

@@ -308,7 +308,11 @@ async fn component_after(cached: Option<Value>, live: Option<(&str, Value)>) -> 
     assert!(writes.iter().all(|write| write == STATUS), "{writes:?}");
     let stored = stage.server.lock().unwrap().objects[ENVIRONMENT].clone();
     let component = &stored["status"]["machine"]["components"]["api"];
-    format!("{} {}", component["phase"]["name"].as_str().unwrap(), component["deployAttempts"])
+    format!(
+        "{} {}",
+        component["phase"]["name"].as_str().unwrap(),
+        component["deployAttempts"].as_u64().unwrap_or(0)
+    )
 }
 
 fn complete() -> Value {
