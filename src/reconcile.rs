@@ -19,7 +19,7 @@ use crate::{
     telemetry::metrics::Metrics,
 };
 use durations::Durations;
-use events::Events;
+use events::{Events, Refusals};
 use kube::Client;
 use pace::Pace;
 use std::{sync::Arc, time::Duration};
@@ -36,6 +36,7 @@ pub struct Operator {
     executor: Executor,
     settings: Settings,
     events: Events,
+    refusals: Refusals,
     pace: Pace,
     durations: Durations,
     metrics: Metrics,
@@ -63,6 +64,7 @@ impl Operator {
             executor: Executor::new(parts.client.clone(), parts.leadership.clone(), ledger),
             settings: settings(config),
             events: Events::new(parts.client.clone(), &config.management_namespace),
+            refusals: Refusals::default(),
             pace: Pace::default(),
             durations: Durations::default(),
             metrics: parts.metrics.clone(),

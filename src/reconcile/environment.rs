@@ -4,6 +4,7 @@ mod end;
 
 use super::{
     Operator,
+    events::Said,
     notices::{self, About},
 };
 use crate::{
@@ -199,11 +200,24 @@ impl<'a> Pass<'a> {
     fn failed(&self, command: &Command, error: &Error) -> Refusal {
         let refusal = error.class();
         match refusal {
-            Refusal::Rejected => error!(key = %self.key, ?command, %error, "refused for good"),
+            Refusal::Rejected => {
+                error!(key = %self.key, ?command, %error, "refused for good");
+                self.complain(error);
+            }
             Refusal::Backoff => warn!(key = %self.key, ?command, %error, "not applied"),
             Refusal::Retry | Refusal::Fenced => debug!(key = %self.key, ?command, %error, "not applied"),
         }
         refusal
+    }
+
+    /// Tells the user of a write that the server will not take, once.
+    fn complain(&self, error: &Error) {
+        let (Some(found), note) = (&self.read, error.to_string()) else { return };
+        if self.operator.refusals.is_news(self.key, &note) {
+            let said = Said { warning: true, reason: "Refused", action: "Write", note };
+            let now = self.operator.clock.wall();
+            self.operator.events.publish(reference(&found.object), vec![said], now);
+        }
     }
 
     fn notify(&self, all: &[Notice]) {

@@ -2,7 +2,10 @@
 //!
 //! Published by plain creates: kube's recorder counts an event onto an earlier one and loses its note.
 
-use crate::client::{CALL_MAX, timed};
+use crate::{
+    client::{CALL_MAX, timed},
+    controller::Key,
+};
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
@@ -12,9 +15,9 @@ use kube::{Api, Client, api::PostParams};
 use petri_crds::meta::{LABEL_MANAGED_BY, MANAGED_BY};
 use petri_machines::kernel::limits::bounded;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -35,6 +38,27 @@ pub(super) struct Said {
     pub(super) action: &'static str,
     /// For people.
     pub(super) note: String,
+}
+
+/// The last refusal that was told of each object, so that it is told once and not at every attempt.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Mutex<HashMap<Key, String>>);
+
+impl Refusals {
+    /// Takes note of a refusal; tells whether it is news.
+    pub(super) fn is_news(&self, key: &Key, text: &str) -> bool {
+        let before = self.lock().insert(key.clone(), text.to_owned());
+        before.as_deref() != Some(text)
+    }
+
+    /// Begins anew: nothing is refused any more.
+    pub(super) fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Publishes events in the management namespace.
@@ -89,5 +113,19 @@ impl Events {
             reporting_instance: Some(self.instance.clone()),
             ..Event::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_news_until_it_was_told_and_again_after_it_was_over() {
+        let (refusals, key) = (Refusals::default(), Key::environment("a"));
+        let told = ["x", "x", "y", "y"].map(|text| refusals.is_news(&key, text));
+        assert_eq!(told, [true, false, true, false]);
+        refusals.forget(&key);
+        assert!(refusals.is_news(&key, "y"));
     }
 }

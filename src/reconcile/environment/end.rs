@@ -32,6 +32,7 @@ impl Pass<'_> {
         match done {
             Done::Gone => {
                 pace.reset(self.key);
+                self.operator.refusals.forget(self.key);
                 self.operator.observer.forget(self.key);
                 self.operator.durations.forget(self.key);
                 Requeue::gone()
@@ -42,6 +43,7 @@ impl Pass<'_> {
             }
             Done::Refused(refusal) => Requeue::failed(class::name(refusal), pace.refused(self.key, refusal)),
             Done::Settled { wake, again } => {
+                self.operator.refusals.forget(self.key);
                 let recheck = self.observation.as_ref().and_then(|observation| observation.recheck);
                 let recheck = recheck.map(|at| self.operator.clock.until(at).max(WAIT_MIN));
                 let wait = wake.map(|wake| self.wait(wake)).into_iter().chain(recheck).min();
