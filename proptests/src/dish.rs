@@ -255,7 +255,9 @@ impl Dish {
                 self.operator.blind = Some(*read);
                 true
             }
-            Op::Spec { .. } | Op::Retry { .. } | Op::Hold { .. } | Op::Delete | Op::Amnesia => self.user(op),
+            Op::Spec { .. } | Op::Retry { .. } | Op::Hold { .. } | Op::Delete | Op::Amnesia => {
+                user(cluster, &self.specs, op)
+            }
         }
     }
 
@@ -264,32 +266,6 @@ impl Dish {
         let happened = outcome.is_some();
         self.history.outcomes.extend(outcome);
         happened
-    }
-
-    /// What changes the own object from outside.
-    fn user(&mut self, op: &Op) -> bool {
-        let Some(own) = self.cluster.own.as_mut() else { return false };
-        let before = own.clone();
-        match op {
-            Op::Spec { spec } if *spec < self.specs.len() && *spec != own.spec => {
-                own.spec = *spec;
-                own.generation += 1;
-            }
-            Op::Retry { token } => own.retry = Some(token.clone()),
-            Op::Hold { held } => own.held = *held,
-            Op::Delete => own.deletion = true,
-            Op::Amnesia => (own.record, own.status) = (None, None),
-            _ => return false,
-        }
-        if *own == before {
-            return false;
-        }
-        own.resource_version += 1;
-        if own.deletion && !own.finalizer {
-            self.cluster.own = None;
-        }
-        self.cluster.changed();
-        true
     }
 
     /// Ends all faults, lets everything proceed, and waits until nothing more happens.
@@ -388,6 +364,32 @@ fn foreign(cluster: &mut Cluster, candidate: usize) -> bool {
     }
     let uid = cluster.fresh_uid("foreign");
     cluster.spaces.insert(name, Space::new(uid, false));
+    cluster.changed();
+    true
+}
+
+/// Changes the own object from outside. Returns whether that changed anything.
+pub fn user(cluster: &mut Cluster, specs: &Specs, op: &Op) -> bool {
+    let Some(own) = cluster.own.as_mut() else { return false };
+    let before = own.clone();
+    match op {
+        Op::Spec { spec } if *spec < specs.len() && *spec != own.spec => {
+            own.spec = *spec;
+            own.generation += 1;
+        }
+        Op::Retry { token } => own.retry = Some(token.clone()),
+        Op::Hold { held } => own.held = *held,
+        Op::Delete => own.deletion = true,
+        Op::Amnesia => (own.record, own.status) = (None, None),
+        _ => return false,
+    }
+    if *own == before {
+        return false;
+    }
+    own.resource_version += 1;
+    if own.deletion && !own.finalizer {
+        cluster.own = None;
+    }
     cluster.changed();
     true
 }

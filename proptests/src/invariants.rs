@@ -58,6 +58,11 @@ impl Witness<'_> {
 }
 
 impl History {
+    /// Returns a history that begins in the middle of a life, with these outcomes.
+    pub fn knowing(outcomes: Vec<Outcome>) -> Self {
+        Self { outcomes, ..Self::default() }
+    }
+
     /// Asks every invariant about one event.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! (the simulated cluster that runs and crashes the real `Cycle`).
 
 pub mod dish;
+pub mod explorer;
 pub mod invariants;
 pub mod laws;
 pub mod scenario;

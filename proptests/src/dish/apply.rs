@@ -189,7 +189,7 @@ fn create_payload(
     if creatable(cluster, namespace)?.secrets.contains_key(&name) {
         return Ok(false);
     }
-    let uid = cluster.fresh_uid("secret");
+    let uid = cluster.uid_of("secret", &name);
     creatable(cluster, namespace)?.secrets.insert(name, Secret { uid, payload });
     Ok(true)
 }
@@ -213,7 +213,7 @@ fn create_job(
         Some(_) => return Ok(false),
         None => {}
     }
-    let uid = cluster.fresh_uid("job");
+    let uid = cluster.uid_of("job", &name);
     let job = Job { uid, component: component.clone(), op, serial, pod: Pod::Waiting, deleting: false };
     creatable(cluster, namespace)?.jobs.insert(name, job);
     cluster.changed();

@@ -133,6 +133,8 @@ pub struct Cluster {
     pub now: u64,
     /// UIDs handed out.
     pub uids: u64,
+    /// Whether Jobs and Secrets get UIDs that follow from their names: that keeps an explored world finite.
+    pub names_uids: bool,
     /// The environment, until it is gone.
     pub own: Option<Own>,
     /// All namespaces.
@@ -168,7 +170,15 @@ impl Cluster {
             record: None,
             status: None,
         };
-        Self { now: 0, uids: 0, own: Some(own), spaces: BTreeMap::new(), lagging: None, events: 1 }
+        Self {
+            now: 0,
+            uids: 0,
+            names_uids: false,
+            own: Some(own),
+            spaces: BTreeMap::new(),
+            lagging: None,
+            events: 1,
+        }
     }
 
     /// Returns the environment's UID.
@@ -179,6 +189,14 @@ impl Cluster {
     /// Returns the environment's name.
     pub fn name() -> EnvironmentName {
         EnvironmentName::new("preview").unwrap_or_else(|_| unreachable!("a constant name is not empty"))
+    }
+
+    /// Returns the UID of a new Job or Secret. Their names are unique, unless one is deleted before it was recorded.
+    pub fn uid_of(&mut self, kind: &str, name: &JobName) -> Uid {
+        if !self.names_uids {
+            return self.fresh_uid(kind);
+        }
+        Uid::new(format!("{kind}-{name}")).unwrap_or_else(|_| unreachable!("never empty"))
     }
 
     /// Returns a UID that was never used.

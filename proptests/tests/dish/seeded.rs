@@ -111,7 +111,7 @@ fn options(quick: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(options(150))]
+    #![proptest_config(options(60))]
 
     #[test]
     fn any_life_is_safe_and_comes_to_its_end(
