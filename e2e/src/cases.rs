@@ -4,10 +4,14 @@
 
 mod audit;
 mod bad_input;
+mod faults;
 mod golden;
+mod invariants;
 mod kill;
 mod life;
 mod refusals;
+
+pub use faults::faults;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,7 +34,9 @@ macro_rules! case {
     };
 }
 
-/// Returns every case, in the order they run.
+pub(crate) use case;
+
+/// Returns every case of a healthy cluster, in the order they run.
 pub fn all() -> Vec<Case> {
     vec![
         case!("the API server refuses every bad object and takes every good one", refusals::run),

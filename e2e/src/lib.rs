@@ -5,6 +5,7 @@ pub mod charts;
 pub mod demo;
 pub mod lab;
 pub mod petri;
+pub mod proxy;
 pub mod rights;
 pub mod verify;
 pub mod workload;

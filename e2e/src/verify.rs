@@ -38,8 +38,9 @@ impl Count {
     }
 }
 
-/// Runs the parts named in `only`, or all; `case` keeps the cases whose name contains it.
-pub async fn run(only: &[String], case: Option<&str>) -> Count {
+/// Runs the parts named in `only`, or all; `case` keeps the cases whose name contains it, and `lab` names a
+/// cluster that was kept to run them on.
+pub async fn run(only: &[String], case: Option<&str>, lab: Option<&str>) -> Count {
     let mut count = Count::default();
     let wanted = |part: &str| only.is_empty() || only.iter().any(|one| one == part);
     for part in PARTS.into_iter().filter(|part| wanted(part)) {
@@ -51,7 +52,7 @@ pub async fn run(only: &[String], case: Option<&str>) -> Count {
                 cargo(&["clippy", "--workspace", "--all-targets", "--quiet"], &["-D", "warnings"]).await
             }
             "tests" => cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"], &[]).await,
-            _ => cluster(case).await,
+            _ => cluster(case, lab).await,
         };
         println!(
             "=== {part}: {} passed, {} failed in {:.0} s\n",
@@ -102,11 +103,17 @@ fn counted(line: &str) -> Option<Count> {
     Some(Count { passed: number(" passed")?, failed: number(" failed")? })
 }
 
-/// Boots a cluster, installs Petri and runs every case.
-async fn cluster(case: Option<&str>) -> Count {
+/// Boots a cluster, or joins one that was kept, installs Petri and runs every case.
+async fn cluster(case: Option<&str>, kept: Option<&str>) -> Count {
     let progress = Progress::new();
-    let _ = Lab::down_named(LAB).await;
-    let lab = match Lab::up(Options::new(LAB)).await {
+    let found = match kept {
+        Some(name) => Lab::attach(name).await,
+        None => {
+            let _ = Lab::down_named(LAB).await;
+            Lab::up(Options::new(LAB)).await
+        }
+    };
+    let lab = match found {
         Ok(lab) => lab,
         Err(error) => return broken("the cluster", &error),
     };
@@ -116,7 +123,8 @@ async fn cluster(case: Option<&str>) -> Count {
     };
     progress.clear();
     let mut count = Count::default();
-    for case in cases::all().into_iter().filter(|one| case.is_none_or(|part| one.name.contains(part))) {
+    let cases = cases::all().into_iter().chain(cases::faults());
+    for case in cases.filter(|one| case.is_none_or(|part| one.name.contains(part))) {
         let started = Instant::now();
         let run = tokio::time::timeout(CASE_MAX, lab.watched((case.run)(&petri)));
         let told = run.await.unwrap_or_else(|_| Err(Error::Wrong(format!("took longer than {CASE_MAX:?}"))));
@@ -131,7 +139,9 @@ async fn cluster(case: Option<&str>) -> Count {
         }
         count.add(Count::one(told.is_ok()));
     }
-    if let Err(error) = lab.down().await {
+    if kept.is_none()
+        && let Err(error) = lab.down().await
+    {
         count.add(broken("the end of the cluster", &error));
     }
     count

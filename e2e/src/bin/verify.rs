@@ -15,13 +15,16 @@ struct Arguments {
     /// Runs only the cases on the cluster whose name contains this.
     #[arg(long)]
     case: Option<String>,
+    /// Runs the cases on this cluster, started by `cargo lab up` with its images loaded, and leaves it running.
+    #[arg(long)]
+    lab: Option<String>,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let started = Instant::now();
-    let count = verify::run(&arguments.only, arguments.case.as_deref()).await;
+    let count = verify::run(&arguments.only, arguments.case.as_deref(), arguments.lab.as_deref()).await;
     println!("verified in {:.0} s", started.elapsed().as_secs_f64());
     println!("{} passed, {} failed", count.passed, count.failed);
     if count.failed == 0 && count.passed > 0 {

@@ -48,13 +48,28 @@ fn kubeconfig(home: &Home, addresses: &Addresses, user: &str) -> Value {
     })
 }
 
-/// Every request with its user and time, without bodies.
+/// Every request with its user and time. Bodies only where a fault test reads them: the preconditions of a
+/// service account's deletes, and both sides of its status writes, which tell a write that changed nothing.
 fn audit_policy() -> Value {
+    let accounts = json!(["system:serviceaccounts"]);
+    let petri = json!([{ "group": "core.petri.run", "resources": ["*/status"] }]);
+    // When a container ended, a Job was complete and a workload available, for the figures of reaction.
+    let workload = json!([
+        { "group": "", "resources": ["pods/status"] },
+        { "group": "batch", "resources": ["jobs", "jobs/status"] },
+        { "group": "apps", "resources": ["deployments/status"] },
+    ]);
     json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
-        "rules": [{ "level": "Metadata" }],
+        "omitManagedFields": true,
+        "rules": [
+            { "level": "RequestResponse", "verbs": ["update", "patch"], "userGroups": accounts, "resources": petri },
+            { "level": "Request", "verbs": ["delete"], "userGroups": accounts },
+            { "level": "Request", "verbs": ["create", "update", "patch"], "resources": workload },
+            { "level": "Metadata" },
+        ],
     })
 }
 
