@@ -3,8 +3,10 @@
 //! Begin with [`laws`] (what every step promises), then [`invariants`] (what no history may show) and [`dish`]
 //! (the simulated cluster that runs and crashes the real `Cycle`).
 
+pub mod crash;
 pub mod dish;
 pub mod explorer;
 pub mod invariants;
 pub mod laws;
+pub mod plans;
 pub mod scenario;

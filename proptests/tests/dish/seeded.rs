@@ -2,7 +2,10 @@
 
 use crate::{CHAIN, DIAMOND};
 use petri_machines::{names::ComponentName, reason::FailureReason};
-use petri_proptests::dish::{Dish, Op, observe::Blind, replica::Fault};
+use petri_proptests::{
+    dish::{Op, observe::Blind, replica::Fault},
+    plans::{self, Plan},
+};
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
 fn component() -> impl Strategy<Value = ComponentName> + Clone {
@@ -80,27 +83,14 @@ fn specs() -> impl Strategy<Value = Vec<&'static str>> {
     ])
 }
 
-/// Runs the operations, then lets all faults end.
-fn check(specs: &[&str], ttl: Option<u64>, ops: &[Op]) -> Result<(), TestCaseError> {
-    let options = format!("specs {specs:?}, ttl {ttl:?}, ops {}", serde_json::to_string(ops).unwrap());
-    let mut dish = Dish::new(specs, ttl).unwrap();
-    let failed = |breach: petri_proptests::laws::Breach, dish: &Dish| {
-        TestCaseError::fail(format!("{options}\n{breach}\n{}", dish.log.join("\n")))
+/// Runs the operations, then lets all faults end. The options are the first thing a failure shows.
+fn check(specs: Vec<&'static str>, ttl_secs: Option<u64>, ops: Vec<Op>) -> Result<(), TestCaseError> {
+    let plan = Plan { specs, ttl_secs, ops };
+    let failed = |breach| {
+        let ops = serde_json::to_string(&plan.ops).unwrap();
+        TestCaseError::fail(format!("specs {:?}, ttl {:?}, ops {ops}\n{breach}", plan.specs, plan.ttl_secs))
     };
-    for op in ops {
-        let ran = dish.run(op);
-        ran.map_err(|breach| failed(breach, &dish))?;
-    }
-    let end = |dish: &mut Dish| {
-        dish.run(&Op::Hold { held: false })?;
-        dish.settle()?;
-        dish.stay_silent()?;
-        dish.run(&Op::Delete)?;
-        dish.settle()
-    };
-    end(&mut dish).map_err(|breach| failed(breach, &dish))?;
-    prop_assert!(dish.cluster.own.is_none() && dish.cluster.traces().is_empty(), "{}", dish.log.join("\n"));
-    Ok(())
+    plans::check(&plan).map(drop).map_err(failed)
 }
 
 /// Few cases by default, so that the whole package stays quick; `PROPTEST_CASES` asks for more.
@@ -119,11 +109,11 @@ proptest! {
         ttl in option::weighted(0.3, select(vec![10u64, 600, 5000])),
         ops in ops(false),
     ) {
-        check(&specs, ttl, &ops)?;
+        check(specs, ttl, ops)?;
     }
 
     #[test]
     fn any_life_is_safe_though_the_job_cache_lags(specs in specs(), ops in ops(true)) {
-        check(&specs, None, &ops)?;
+        check(specs, None, ops)?;
     }
 }

@@ -6,7 +6,10 @@ mod strategies;
 
 use proptest::prelude::ProptestConfig;
 
-/// Returns the options of a law: failing cases become scenarios, not stored seeds.
-fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..ProptestConfig::default() }
+/// Few cases by default, so that the package stays quick; `PROPTEST_CASES` asks for more. Failing cases become
+/// scenarios, not stored seeds.
+fn cases(quick: u32) -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { quick };
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 4_000, ..asked }
 }

@@ -306,13 +306,23 @@ pub fn record(plan: Digest) -> impl Strategy<Value = environment::Record> {
     )
 }
 
+/// Gives the Jobs of a component names of their own: the UIDs may clash, as nothing that exists does.
+fn of(component: &str, mut view: ComponentView) -> ComponentView {
+    if let Seen::Known(jobs) = &mut view.jobs {
+        for job in jobs {
+            job.name = JobName::new(format!("{}-{component}", job.name)).unwrap();
+        }
+    }
+    view
+}
+
 fn views() -> impl Strategy<Value = BTreeMap<ComponentName, ComponentView>> {
     let view =
         (seen(jobs()), seen(readiness())).prop_map(|(jobs, readiness)| ComponentView { jobs, readiness });
     let some = vec(option::weighted(0.85, view), NAMES.len());
     some.prop_map(|views| {
         let named = NAMES.iter().zip(views);
-        named.filter_map(|(one, view)| Some((name(one), view?))).collect()
+        named.filter_map(|(one, view)| Some((name(one), of(one, view?)))).collect()
     })
 }
 
