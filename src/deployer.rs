@@ -1,7 +1,8 @@
 //! The deployer: one Job, one operation on one Helm release, one report at its end.
 //!
-//! [`operation`] is the sequence; what to do with a release is decided by the table in `petri_machines::release`.
-//! Helm is run as a program ([`helm`]), without a shell, and nothing of a payload can become one of its options.
+//! [`operation`] is the sequence; what to do with a release is decided by the table in
+//! `petri_machines::release`. Helm is run as a program ([`helm`]), without a shell, and nothing of a payload
+//! can become one of its options.
 
 pub mod classify;
 pub mod cluster;

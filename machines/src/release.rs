@@ -1,9 +1,9 @@
 //! What to do with a Helm release, given its history: one verdict, one table.
 //!
-//! [`read`] classifies the history, [`plan`] answers with the actions, in order.
-//! Helm keeps no lock, so a process that was killed leaves a `pending-*` record which Helm itself then refuses for
-//! ever ("another operation is in progress"). Here such a record is always the remains of a dead predecessor:
-//! the operator runs at most one Job per release and waits until its pod is gone.
+//! [`read`] classifies the history, [`plan`] answers with the actions, in order. Helm keeps no lock, so a
+//! process that was killed leaves a `pending-*` record which Helm itself then refuses for ever ("another
+//! operation is in progress"). Here such a record is always the remains of a dead predecessor: the operator
+//! runs at most one Job per release and waits until its pod is gone.
 
 use serde::{Deserialize, Serialize};
 
@@ -110,8 +110,8 @@ pub fn read(history: &[Revision]) -> Verdict {
 
 /// Says whether an [`Action::Uninstall`] of the plan runs the chart's delete hooks.
 ///
-/// They undo what a running workload did. A deploy that clears away a revision which was never in force leaves them
-/// out: they would wait for something that never came up.
+/// They undo what a running workload did. A deploy that clears away a revision which was never in force
+/// leaves them out: they would wait for something that never came up.
 pub const fn delete_hooks(operation: Operation, verdict: &Verdict) -> bool {
     match (operation, verdict) {
         (Operation::Undeploy, _) => true,

@@ -81,7 +81,8 @@ const SOURCE: &[Rule] = &[
     (&["chart illegally contains"], FailureReason::ChartInvalid),
 ];
 
-/// Precise causes stand before the frame they come in (a hook may fail by a quota), the frame before vague causes.
+/// Precise causes stand before the frame they come in (a hook may fail by a quota), the frame before vague
+/// causes.
 const RELEASE: &[Rule] = &[
     (&["field is immutable"], FailureReason::ImmutableField),
     (&["updates to statefulset spec for fields other than"], FailureReason::ImmutableField),

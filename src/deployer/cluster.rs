@@ -51,10 +51,16 @@ impl Cluster {
         config.read_timeout = Some(ANSWER);
         config.default_retry = false;
         let client = Client::try_from(config).map_err(|error| failed(error.to_string()))?;
-        Ok(Self { client, namespace: namespace.to_owned() })
+        Ok(Self::new(client, namespace))
     }
 
-    /// Reads the release's history from the labels that helm puts on its records; the records themselves are large.
+    /// Uses a client that is there already.
+    pub fn new(client: Client, namespace: &str) -> Self {
+        Self { client, namespace: namespace.to_owned() }
+    }
+
+    /// Reads the release's history from the labels that helm puts on its records; the records themselves are
+    /// large.
     ///
     /// # Errors
     /// The API server refuses, or does not answer for long enough.
@@ -92,12 +98,13 @@ impl Cluster {
     async fn records(&self, release: &str) -> Result<Vec<(String, BTreeMap<String, String>)>, Failure> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let parameters = ListParams::default().labels(&format!("owner=helm,name={release}"));
-        let list = retry(|| secrets.list_metadata(&parameters)).await;
+        let list = retry_first(|| secrets.list_metadata(&parameters)).await;
         let list = list.map_err(|error| failure(&error, "reading the release's history"))?;
         Ok(list.items.into_iter().map(|record| (record.name_any(), record.labels().clone())).collect())
     }
 
-    /// Looks up the UIDs of a manifest's objects. One that is not there has an empty UID: it was, a moment ago.
+    /// Looks up the UIDs of a manifest's objects. One that is not there has an empty UID: it was, a moment
+    /// ago.
     ///
     /// Objects of other namespaces are left out, and so are those that the deployer may not read.
     ///
@@ -269,8 +276,21 @@ fn gone(result: kube::Result<()>) -> kube::Result<()> {
     }
 }
 
-/// Tries again what may pass: no answer, 5xx, 429, and 403, because the authorizer lags behind a new RoleBinding.
+/// Asks again for what may pass: no answer, 5xx, 429.
 async fn retry<T, F: Future<Output = kube::Result<T>>>(call: impl FnMut() -> F) -> kube::Result<T> {
+    retry_when(call, |code| matches!(code, 429 | 500..)).await
+}
+
+/// Asks again after a 403 too: the authorizer lags behind a new RoleBinding. After the first answer it has
+/// caught up.
+async fn retry_first<T, F: Future<Output = kube::Result<T>>>(call: impl FnMut() -> F) -> kube::Result<T> {
+    retry_when(call, |code| matches!(code, 403 | 429 | 500..)).await
+}
+
+async fn retry_when<T, F: Future<Output = kube::Result<T>>>(
+    call: impl FnMut() -> F,
+    again: impl Fn(u16) -> bool,
+) -> kube::Result<T> {
     let backoff = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(100))
         .with_factor(2.0)
@@ -278,7 +298,7 @@ async fn retry<T, F: Future<Output = kube::Result<T>>>(call: impl FnMut() -> F) 
         .with_max_times(RETRIES_MAX);
     call.retry(backoff)
         .when(|error| match error {
-            kube::Error::Api(status) => matches!(status.code, 403 | 429 | 500..),
+            kube::Error::Api(status) => again(status.code),
             _ => true,
         })
         .notify(|error, after| warn!(message = "the API server is asked again", %error, ?after))
@@ -299,3 +319,6 @@ fn failure(error: &kube::Error, what: &str) -> Failure {
     };
     Failure::new(reason, text).during(what)
 }
+
+#[cfg(test)]
+mod tests;

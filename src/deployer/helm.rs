@@ -169,8 +169,8 @@ impl Helm {
 
     /// Removes the release and waits until its objects are gone.
     ///
-    /// Helm takes *any* failure to read the history for "not found" and calls it a success: the caller has to look
-    /// whether the records are really gone.
+    /// Helm takes *any* failure to read the history for "not found" and calls it a success: the caller has to
+    /// look whether the records are really gone.
     ///
     /// # Errors
     /// Helm's own failure, classified.
@@ -205,7 +205,8 @@ impl Helm {
 
     fn deploy_arguments(&self, chart: &Path, values: &Values) -> Vec<OsString> {
         let mut arguments = self.common(self.time()).to_vec();
-        // A field that somebody else took is taken back: the release is Petri's, and what the chart says holds.
+        // A field that somebody else took is taken back: the release is Petri's, and what the chart says
+        // holds.
         arguments.extend(words(&["--force-conflicts", "--skip-crds", "--wait=hookOnly", "--output=json"]));
         for file in &values.files {
             arguments.extend(["--values".into(), file.clone().into_os_string()]);

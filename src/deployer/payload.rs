@@ -151,7 +151,8 @@ fn main() -> String {
 }
 
 impl Payload {
-    /// Decodes and checks the names of a payload. The chart source is checked by [`HelmSource::chart_source`].
+    /// Decodes and checks the names of a payload. The chart source is checked by
+    /// [`HelmSource::chart_source`].
     ///
     /// # Errors
     /// An unknown, missing or doubled field, a wrong type, or a name that is not one.

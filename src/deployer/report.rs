@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// Kubernetes keeps this much of a termination message, in bytes, and cuts the rest off blindly.
 pub const TERMINATION_LOG_MAX: usize = 4096;
 
-/// Shares the room of a cut message between its start and its end: errors are wrapped from the outside in, so the
-/// root cause stands at the end.
+/// Shares the room of a cut message between its start and its end: errors are wrapped from the outside in, so
+/// the root cause stands at the end.
 const HEAD_SHARE: usize = 3;
 
 /// Holds the outcome of one Job.
@@ -43,7 +43,8 @@ struct Raw {
 }
 
 impl Report {
-    /// Reads a termination message; `None` when it is not a report (the container runtime writes there as well).
+    /// Reads a termination message; `None` when it is not a report (the container runtime writes there as
+    /// well).
     ///
     /// A reason that is not known, as from a newer deployer, becomes `HelmFailed`.
     pub fn parse(text: &str) -> Option<Self> {
@@ -92,7 +93,8 @@ impl Report {
     }
 }
 
-/// Leaves line breaks and tabs, makes blanks of the other control characters (JSON would need six bytes for each).
+/// Leaves line breaks and tabs, makes blanks of the other control characters (JSON would need six bytes for
+/// each).
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { ' ' } else { c }).collect()
 }

@@ -1,7 +1,7 @@
 //! The final values as helm takes them: a file, and large integers beside it.
 //!
-//! Helm makes every number of a values file a float, and a template then prints `1.2345678e+07`. Only `--set` gives
-//! it integers. Below a million both print the same.
+//! Helm makes every number of a values file a float, and a template then prints `1.2345678e+07`. Only `--set`
+//! gives it integers. Below a million both print the same.
 
 use serde_json::{Map, Value};
 
@@ -67,8 +67,9 @@ mod tests {
     #[test]
     fn only_integers_that_would_be_printed_with_an_exponent_are_given() {
         let values = json!({
-            "port": 5432, "memory": 1_073_741_824, "neg": -2_000_000, "float": 1.5e9, "text": "12345678", "none": null,
-            "list": [1, 9_999_999, {"x": 1_000_000}], "a.b": {"c=d,e": 7_654_321}, "huge": u64::MAX, "": 1_000_000,
+            "port": 5432, "memory": 1_073_741_824, "neg": -2_000_000, "float": 1.5e9, "text": "12345678",
+            "none": null, "list": [1, 9_999_999, {"x": 1_000_000}], "a.b": {"c=d,e": 7_654_321}, "huge": u64::MAX,
+            "": 1_000_000,
         });
         let found = large_integers(values.as_object().expect("an object"));
         let expected = [

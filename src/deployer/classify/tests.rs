@@ -49,7 +49,7 @@ fn every_reason_that_helm_can_give_has_a_sample() {
 
 #[test]
 fn a_hook_that_fails_by_a_quota_is_a_question_of_the_quota() {
-    let text = "INSTALLATION FAILED: failed pre-install: warning: Hook pre-install x/templates/a.yaml failed: \
+    let text = "INSTALLATION FAILED: failed pre-install: warning: Hook pre-install x/a.yaml failed: \
                 jobs.batch \"hook\" is forbidden: exceeded quota: q, requested: count/jobs.batch=1";
     assert_eq!(classify(Stage::Release, text), FailureReason::QuotaExceeded);
 }

@@ -21,8 +21,8 @@ fn stand(script: &str) -> Stand {
         "#!/bin/sh\nprintf '%s\\n' \"$@\" > {0}\nenv >> {0}\n{script}\n",
         noted.display()
     ));
-    // Written by another process: a file that is open for writing in this one, or in a child of a test that runs
-    // beside this one, cannot be executed.
+    // Written by another process: a file that is open for writing in this one, or in a child of a test that
+    // runs beside this one, cannot be executed.
     let write = "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"";
     let write = std::process::Command::new("/bin/sh")
         .args(["-c", write, "-"])
@@ -112,7 +112,9 @@ async fn helm_sees_only_the_environment_it_needs_and_writes_into_the_private_dir
 #[tokio::test]
 async fn a_failure_has_its_reason_and_no_value() {
     let stand = stand(
-        "echo 'level=INFO msg=x' >&2; echo 'Error: UPGRADE FAILED: x is invalid: spec: Invalid value: \"correct horse battery\": field is immutable' >&2; exit 1",
+        "echo 'level=INFO msg=x' >&2
+         echo 'Error: UPGRADE FAILED: x is invalid: spec: Invalid value: \"correct horse battery\": field is immutable' >&2
+         exit 1",
     );
     let failure = stand.helm.install(Path::new("/charts/api"), &Values::default()).await.expect_err("failed");
     assert_eq!(failure.reason, FailureReason::ImmutableField);

@@ -1,4 +1,5 @@
-//! The login of a chart source, from its mounted Secret; it reaches helm and git through files and environment.
+//! The login of a chart source, from its mounted Secret; it reaches helm and git through files and
+//! environment.
 
 use std::ffi::OsString;
 use std::fs;
@@ -64,7 +65,8 @@ impl Credentials {
         self.login().is_some()
     }
 
-    /// A token goes in place of a password, under the user name that the large git hosts accept for any token.
+    /// A token goes in place of a password, under the user name that the large git hosts accept for any
+    /// token.
     fn login(&self) -> Option<(&str, &str)> {
         let password = self.password.as_deref().or(self.token.as_deref())?;
         Some((self.username.as_deref().unwrap_or("x-access-token"), password))
@@ -97,7 +99,9 @@ impl Credentials {
             return Ok(None);
         };
         let ca_file = self.ca_file.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        let entry = json!({"name": "source", "url": url, "username": username, "password": password, "caFile": ca_file});
+        let mut entry = json!({"name": "source", "url": url, "caFile": ca_file});
+        entry["username"] = json!(username);
+        entry["password"] = json!(password);
         let config = json!({"apiVersion": "v1", "repositories": [entry]}).to_string();
         files::write(&work.join("repositories.yaml"), config.as_bytes()).map(Some)
     }
