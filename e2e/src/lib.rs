@@ -4,6 +4,7 @@ pub mod cases;
 pub mod charts;
 pub mod demo;
 pub mod lab;
+pub mod measure;
 pub mod petri;
 pub mod proxy;
 pub mod rights;

@@ -2,7 +2,7 @@ use super::{documents, rules};
 
 /// Every chart of the repository.
 pub(super) const CHARTS: &[&str] =
-    &["charts/petri", "e2e/charts/postgres", "e2e/charts/api", "e2e/charts/worker", "e2e/charts/web"];
+    &["charts/petri", "e2e/charts/postgres", "e2e/charts/api", "e2e/charts/worker", "e2e/charts/web", TINY];
 
 /// One set of values, and what must come of it.
 pub(super) struct Case {
@@ -55,6 +55,7 @@ const POSTGRES: &str = "e2e/charts/postgres";
 const API: &str = "e2e/charts/api";
 const WORKER: &str = "e2e/charts/worker";
 const WEB: &str = "e2e/charts/web";
+const TINY: &str = "e2e/charts/tiny";
 
 pub(super) const CASES: &[Case] = &[
     case(
@@ -194,4 +195,5 @@ pub(super) const CASES: &[Case] = &[
             r#"- {name: API_URL, value: "http://a-api/"}"#,
         ]),
     ),
+    case("a release of measurements has one pod", TINY, &[], Lines(&["kind: Deployment", "kind: ConfigMap"])),
 ];

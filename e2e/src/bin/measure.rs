@@ -1,0 +1,88 @@
+//! `cargo measure`: how fast Petri is and what it costs, on a real cluster on this machine.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use petri_e2e::measure::{self, What};
+
+/// Boots a cluster, installs Petri and prints figures, `name: value`; without a word it takes all of them.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: Option<Command>,
+    /// Leaves the cluster up for the next call.
+    #[arg(long, global = true)]
+    keep: bool,
+    /// Ends the cluster that `--keep` left, and does nothing else.
+    #[arg(long)]
+    down: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// From the kubelet's report that a deployer ended to the operator's next write, beside a bare client.
+    Reaction {
+        /// Jobs in each of two runs: one at a time, and ten at once.
+        #[arg(long, default_value_t = 60)]
+        jobs: usize,
+    },
+    /// Created → Ready → gone: one component, a chain of five, a diamond of four, beside their critical paths.
+    Life {
+        /// Lives of each.
+        #[arg(long, default_value_t = 5)]
+        times: usize,
+    },
+    /// Many environments at once.
+    Burst {
+        /// How many; 30 and then 100 when absent.
+        #[arg(long)]
+        environments: Option<usize>,
+    },
+    /// Requests of a life by verb and resource, CPU, memory.
+    Cost,
+    /// Quiet minutes with 20 Ready environments; fails when anything but the Lease is written.
+    Idle {
+        /// For how long.
+        #[arg(long, default_value_t = 5)]
+        minutes: u64,
+    },
+}
+
+impl Command {
+    fn parts(&self) -> Vec<What> {
+        match *self {
+            Self::Reaction { jobs } => vec![What::Reaction { jobs }],
+            Self::Life { times } => vec![What::Life { times }],
+            Self::Burst { environments: Some(environments) } => vec![What::Burst { environments }],
+            Self::Burst { environments: None } => {
+                [30, 100].map(|environments| What::Burst { environments }).into()
+            }
+            Self::Cost => vec![What::Cost],
+            Self::Idle { minutes } => vec![What::Idle { secs: minutes * 60 }],
+        }
+    }
+
+    fn all() -> Vec<Self> {
+        let (reaction, life) = (Self::Reaction { jobs: 60 }, Self::Life { times: 5 });
+        vec![reaction, life, Self::Burst { environments: None }, Self::Cost, Self::Idle { minutes: 5 }]
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let parts = match &arguments.what {
+        Some(one) => one.parts(),
+        None => Command::all().iter().flat_map(Command::parts).collect(),
+    };
+    let done =
+        if arguments.down { measure::down().await } else { measure::run(&parts, arguments.keep).await };
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    eprintln!("measure: {error}");
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        eprintln!("  because: {error}");
+        cause = error.source();
+    }
+    ExitCode::FAILURE
+}
