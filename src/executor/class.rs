@@ -21,8 +21,8 @@ pub enum Error {
     /// The name is held by something that Petri did not make.
     #[error("{:?} {} is there and was not made for this environment", .0.resource, .0.name)]
     Foreign(Target),
-    /// Another Job of the release has not ended.
-    #[error("job {0} of the same release has not ended")]
+    /// Another Job of the release, or its pod, has not ended.
+    #[error("{0} of the same release has not ended")]
     Busy(String),
     /// The namespace is not the environment's own, or goes.
     #[error("namespace {namespace} {why}")]

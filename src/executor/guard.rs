@@ -44,8 +44,8 @@ pub(super) async fn check(client: &Client, guard: &NamespaceGuard) -> Result<(),
     Ok(())
 }
 
-/// Lists the Jobs of the component, live. One that its controller has not ended yet may have ended all the same: its
-/// pod says so a second or two earlier.
+/// Lists the Jobs and the pods of the component, live. A Job that its controller has not ended yet may have ended all
+/// the same: its pod says so a second or two earlier. And a pod that runs may have lost its Job, to whoever deleted it.
 pub(super) async fn check_alone(client: &Client, guard: &NamespaceGuard, alone: &Alone) -> Result<(), Error> {
     let namespace = guard.namespace.name.as_str();
     let (owner, component) = (&guard.environment, &alone.component);
@@ -53,20 +53,23 @@ pub(super) async fn check_alone(client: &Client, guard: &NamespaceGuard, alone: 
     let own = ListParams::default().labels(&own);
     let jobs: Api<Job> = Api::namespaced(client.clone(), namespace);
     let jobs = timed(CALL_MAX, jobs.list(&own)).await?.items;
-    let others = jobs.iter().filter(|job| job.metadata.name.as_deref() != Some(alone.job.as_str()));
-    let open: Vec<&Job> = others.filter(|job| is_live(job, &[])).collect();
-    if open.is_empty() {
-        return Ok(());
-    }
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let pods: Vec<Arc<Pod>> =
         timed(CALL_MAX, pods.list(&own)).await?.items.into_iter().map(Arc::new).collect();
-    match open.into_iter().find(|job| is_live(job, &pods)) {
+    let others = jobs.iter().filter(|job| job.metadata.name.as_deref() != Some(alone.job.as_str()));
+    if let Some(job) = others.into_iter().find(|job| is_live(job, &pods)) {
+        return Err(Error::Busy(format!("job {}", job.metadata.name.clone().unwrap_or_default())));
+    }
+    match pods.iter().find(|pod| !fold::has_ended(pod) && !is_of(pod, alone)) {
         None => Ok(()),
-        Some(other) => Err(Error::Busy(other.metadata.name.clone().unwrap_or_default())),
+        Some(pod) => Err(Error::Busy(format!("pod {}", pod.metadata.name.clone().unwrap_or_default()))),
     }
 }
 
 fn is_live(job: &Job, pods: &[Arc<Pod>]) -> bool {
     fold::view(job, pods).is_some_and(|(_, view)| petri_machines::job::is_live(&view))
+}
+
+fn is_of(pod: &Pod, alone: &Alone) -> bool {
+    pod.metadata.owner_references.iter().flatten().any(|owner| owner.name == alone.job.as_str())
 }

@@ -219,13 +219,24 @@ async fn s3_no_job_is_made_beside_one_that_has_not_ended_whatever_the_cache_said
         let pod = json!({"metadata": {"name": "p", "ownerReferences": [owner]}, "status": status});
         call(LIST_PODS, 200, json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod]}))
     };
+    let none = || {
+        call(
+            LIST_JOBS,
+            200,
+            json!({"kind": "JobList", "apiVersion": "batch/v1", "metadata": {}, "items": []}),
+        )
+    };
     let running = || jobs(json!({}));
     check(&effect, vec![ours(), running(), pods(json!({"running": {}}))], Err(Refusal::Backoff)).await;
     let made = || call(CREATE_JOB, 201, job_object("5"));
     let ended = pods(json!({"terminated": {"exitCode": 1}}));
     check(&effect, vec![ours(), running(), ended, made()], Ok(())).await;
-    let failed = jobs(json!({"conditions": [{"type": "Failed", "status": "True"}]}));
-    check(&effect, vec![ours(), failed, made()], Ok(())).await;
+    // The Job was deleted, or ended by its controller, and the pod goes on for as long as it is given.
+    let failed = || jobs(json!({"conditions": [{"type": "Failed", "status": "True"}]}));
+    check(&effect, vec![ours(), none(), pods(json!({"running": {}}))], Err(Refusal::Backoff)).await;
+    check(&effect, vec![ours(), failed(), pods(json!({"running": {}}))], Err(Refusal::Backoff)).await;
+    check(&effect, vec![ours(), failed(), pods(json!({"terminated": {"exitCode": 1}})), made()], Ok(()))
+        .await;
 }
 
 #[tokio::test]

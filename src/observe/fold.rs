@@ -96,6 +96,13 @@ fn container(status: &PodStatus) -> Option<&ContainerState> {
     all.iter().find(|one| one.name == CONTAINER)?.state.as_ref()
 }
 
+/// Tells whether a deployer's pod can do nothing any more.
+pub(crate) fn has_ended(pod: &Pod) -> bool {
+    let Some(status) = &pod.status else { return false };
+    matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
+        || container(status).is_some_and(|state| state.terminated.is_some())
+}
+
 fn verdict(ended: &ContainerStateTerminated, disrupted: bool) -> JobState {
     if ended.exit_code == 0 {
         return JobState::Succeeded;
