@@ -64,6 +64,8 @@ const SOURCE: &[Rule] = &[
     (&["could not read Username"], FailureReason::SourceUnauthorized),
     (&["Permission denied (publickey"], FailureReason::SourceUnauthorized),
     (&["Host key verification failed"], FailureReason::SourceUnauthorized),
+    (&["no chart name found"], FailureReason::ChartNotFound),
+    (&["no chart version found for "], FailureReason::ChartVersionNotFound),
     (&["chart \"", "\" version \"", " not found in "], FailureReason::ChartVersionNotFound),
     (&["chart \"", " not found in "], FailureReason::ChartNotFound),
     (&["\"FetchReference\" on source", ": not found"], FailureReason::ChartVersionNotFound),

@@ -242,7 +242,12 @@ impl Helm {
             return Ok(output.stdout);
         }
         // Classified before masking: a value must not be able to hide the cause.
-        let text = match error_text(&output.stderr) {
+        let mut text = error_text(&output.stderr);
+        if stage == Stage::Source {
+            // `helm repo update` tells the cause on standard output only.
+            text = format!("{text} {}", String::from_utf8_lossy(&output.stdout).trim()).trim().to_owned();
+        }
+        let text = match text {
             text if text.is_empty() => format!("{what} ended by {} and said nothing", output.status),
             text => text,
         };

@@ -111,7 +111,7 @@ async fn from_registry(
     pull(arguments, chart, credentials, helm, work).await
 }
 
-/// Unpacks the chart into a directory of its own and gives the one folder that is then in there.
+/// Unpacks the chart into a directory of its own and gives the folder of the chart.
 async fn pull(
     mut arguments: Vec<OsString>,
     reference: &str,
@@ -127,7 +127,8 @@ async fn pull(
     arguments.extend(["--".into(), reference.into()]);
     helm.source(arguments, "helm pull").await?;
     let unpacked = fs::read_dir(&into).ok().into_iter().flatten().flatten().map(|entry| entry.path());
-    unpacked.into_iter().find(|path| path.is_dir()).ok_or_else(|| {
+    // For a reference by digest helm leaves an empty folder of that name beside the chart's.
+    unpacked.into_iter().find(|path| path.join("Chart.yaml").is_file()).ok_or_else(|| {
         Failure::new(FailureReason::ChartInvalid, format!("the archive of {reference} holds no chart"))
     })
 }
