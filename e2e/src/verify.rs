@@ -16,7 +16,7 @@ const LAB: &str = "petri-verify";
 const CASE_MAX: Duration = Duration::from_secs(900);
 
 /// The parts, by the name that `--only` takes.
-pub const PARTS: [&str; 4] = ["format", "lint", "tests", "cluster"];
+pub const PARTS: [&str; 5] = ["format", "lint", "tests", "lab", "cluster"];
 
 /// What was counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,6 +52,7 @@ pub async fn run(only: &[String], case: Option<&str>, lab: Option<&str>) -> Coun
                 cargo(&["clippy", "--workspace", "--all-targets", "--quiet"], &["-D", "warnings"]).await
             }
             "tests" => cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"], &[]).await,
+            "lab" => cargo(&["test", "--package", "petri-e2e", "--test", "lab", "--quiet"], &[]).await,
             _ => cluster(case, lab).await,
         };
         println!(
@@ -117,7 +118,12 @@ async fn cluster(case: Option<&str>, kept: Option<&str>) -> Count {
         Ok(lab) => lab,
         Err(error) => return broken("the cluster", &error),
     };
-    let petri = match Petri::install(&lab, &progress, &[("config.leaseDurationSecs", "5")]).await {
+    let values = [("config.leaseDurationSecs", "5")];
+    let installed = match kept {
+        Some(_) => Petri { lab: &lab }.helm_upgrade(&values).await.map(|()| Petri { lab: &lab }),
+        None => Petri::install(&lab, &progress, &values).await,
+    };
+    let petri = match installed {
         Ok(petri) => petri,
         Err(error) => return broken("the installation", &error),
     };

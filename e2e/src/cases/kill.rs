@@ -16,7 +16,7 @@ use crate::petri::{Error, MANAGEMENT, Petri, is_ready, summary};
 const OPERATOR: &str = "system:serviceaccount:petri-system:petri-operator";
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Writes that carry no part of the lifecycle.
-const BESIDE: [&str; 2] = ["leases", "events"];
+const BESIDE: [&str; 3] = ["leases", "events", "environmenttemplates"];
 
 /// One life undisturbed tells the kinds of writes; then lives with a kill after each kind that was not hit yet.
 pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
@@ -102,7 +102,7 @@ async fn strike(petri: &Petri<'_>) -> Result<(), Error> {
         return Err(Error::Wrong("no operator process was found to kill".to_owned()));
     }
     let pods: Api<Pod> = Api::namespaced(petri.lab.client(), MANAGEMENT);
-    for pod in pods.list(&ListParams::default().labels("app.kubernetes.io/name=petri")).await? {
+    for pod in pods.list(&ListParams::default()).await? {
         pods.delete(&pod.metadata.name.unwrap_or_default(), &DeleteParams::default().grace_period(0)).await?;
     }
     Ok(())
