@@ -132,19 +132,30 @@ impl Observer {
         let child = record.memory.components.get(component);
         let attempt = child.and_then(component::Record::attempt);
         let mut kept = Vec::new();
-        for (namespace, mut view) in views {
+        for (namespace, view) in views {
             let of_attempt = attempt.is_some_and(|attempt| attempt.serial == view.serial);
-            if !is_live(&view) && of_attempt {
-                match self.live(identity, &namespace, &view.name, &view.uid).await? {
-                    Some(confirmed) => view = confirmed,
-                    None => continue,
+            let ended = !is_live(&view);
+            let confirmed = async {
+                if ended && of_attempt {
+                    self.live(identity, &namespace, &view.name, &view.uid).await
+                } else {
+                    Ok(Some(view.clone()))
                 }
-            }
+            };
             // In whatever phase: one step may lead from it to an attempt that replaces this Job.
-            if !is_live(&view) && !view.deleting {
-                view.payload = self.payload(&identity.uid, &namespace, &view).await?;
-            }
-            kept.push(view);
+            let payload = async {
+                if ended && !view.deleting {
+                    self.payload(&identity.uid, &namespace, &view).await
+                } else {
+                    Ok(None)
+                }
+            };
+            // Side by side: the user waits for what comes after both.
+            let (confirmed, payload) = tokio::try_join!(confirmed, payload)?;
+            kept.extend(confirmed.map(|view| {
+                let payload = payload.filter(|_| !is_live(&view) && !view.deleting);
+                JobView { payload, ..view }
+            }));
         }
         // A cache that is behind must not turn a Job that was seen into one that was lost.
         if let (Some(child), Some(attempt), Some(namespace)) = (child, attempt, record.memory.binding.name())
@@ -184,17 +195,18 @@ impl Observer {
         uid: &Uid,
     ) -> Result<Option<JobView>, CallError> {
         let api: Api<Job> = Api::namespaced(self.client.clone(), namespace.as_str());
-        let Some(job) = timed(CALL_MAX, api.get_opt(name.as_str())).await? else { return Ok(None) };
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace.as_str());
+        let own = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={name}"));
+        let (job, pods) =
+            tokio::try_join!(timed(CALL_MAX, api.get_opt(name.as_str())), timed(CALL_MAX, pods.list(&own)),)?;
+        let Some(job) = job else { return Ok(None) };
         let owner = job.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_ENVIRONMENT_UID));
         if job.metadata.uid.as_deref() != Some(uid.as_str())
             || owner.map(String::as_str) != Some(identity.uid.as_str())
         {
             return Ok(None);
         }
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace.as_str());
-        let own = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={name}"));
-        let pods: Vec<Arc<Pod>> =
-            timed(CALL_MAX, pods.list(&own)).await?.items.into_iter().map(Arc::new).collect();
+        let pods: Vec<Arc<Pod>> = pods.items.into_iter().map(Arc::new).collect();
         Ok(fold::view(&job, &pods).map(|(_, view)| view))
     }
 }

@@ -99,8 +99,7 @@ impl Life {
             entry.is("create", "ephemeralenvironments") || entry.is("patch", "ephemeralenvironments")
         });
         let deleted = of("delete", "ephemeralenvironments").next().ok_or_else(|| lacks("deletion"))?;
-        let finalizers =
-            of("patch", "ephemeralenvironments").filter(|entry| entry.is_by(OPERATOR)).next_back();
+        let finalizers = of("patch", "ephemeralenvironments").rfind(|entry| entry.is_by(OPERATOR));
         let namespaces = |verb: &'static str, resource: &'static str| {
             entries.iter().filter(move |entry| entry.name() == namespace && entry.is(verb, resource))
         };
