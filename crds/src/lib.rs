@@ -3,7 +3,6 @@
 //! Group `core.petri.run`, version `v1alpha1`. The doc comments of the fields are what `kubectl explain` shows,
 //! the `x_kube` rules are what the API server refuses at apply; `crds/yaml` is generated from here by `crdgen`.
 
-pub mod conditions;
 pub mod duration;
 pub mod environment;
 pub mod fixtures;
@@ -15,7 +14,6 @@ pub mod shared;
 pub mod template;
 pub mod value;
 
-pub use conditions::{ConditionType, FailureReason, Reason};
 pub use duration::{DurationError, Ttl};
 pub use environment::{
     ComponentOverride, ComponentPhase, ComponentStatus, EnvironmentSource, EphemeralEnvironment,

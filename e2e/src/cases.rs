@@ -10,6 +10,7 @@ mod invariants;
 mod kill;
 mod life;
 mod refusals;
+mod repository;
 
 pub use faults::faults;
 
@@ -52,6 +53,7 @@ pub fn all() -> Vec<Case> {
         case!("an image that does not exist is said within thirty seconds", bad_input::image),
         case!("a foreign namespace in the way is left alone", bad_input::foreign),
         case!("a namespace deleted by hand is said, and the deletion still ends", bad_input::lost),
+        case!("a chart from an HTTP repository deploys, and a missing version is said", repository::run),
         case!("the operator killed after each kind of write ends where it would have", kill::run),
     ]
 }

@@ -139,12 +139,9 @@ proptest! {
 }
 
 #[test]
-fn every_reason_and_type_of_condition_has_one_word() {
+fn every_reason_has_one_word() {
     for one in REASONS {
         assert_eq!(reason(one.as_str()), Some(one));
-    }
-    for kind in OWNED {
-        assert!(crds::ConditionType::parse(kind.as_str()).is_some(), "{kind:?}");
     }
     assert_eq!(reason("InternalError"), None);
 }
