@@ -52,20 +52,7 @@ fn main() -> ExitCode {
 type Values = BTreeMap<&'static str, u64>;
 
 fn prove(plans: u64) -> Result<(Values, Values), Breach> {
-    let (mut values, mut found) = (Values::new(), Found::default());
-    for bounds in worlds() {
-        let started = Instant::now();
-        let report = explore(&bounds)?;
-        println!(
-            "explored {} states, {} edges in {:?}: {bounds:?}",
-            report.states,
-            report.edges,
-            started.elapsed()
-        );
-        *values.entry("states").or_default() += report.states as u64;
-        *values.entry("edges").or_default() += report.edges as u64;
-        found.merge(report.found);
-    }
+    let (mut values, found) = explored()?;
     let declared = EDGES.iter().copied().collect();
     if found.moves != declared {
         let what = format!("taken {:?}, declared {declared:?}", found.moves);
@@ -109,7 +96,7 @@ fn explored() -> Result<(Values, Found), Breach> {
     };
     thread::scope(|scope| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let running: Vec<_> = (0..cores).map(|_| scope.spawn(&work)).collect();
+        let running: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
         running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| panic!("exploring panicked")))
     })?;
     Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
