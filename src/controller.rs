@@ -7,6 +7,7 @@ pub mod cache;
 pub mod caches;
 pub mod key;
 pub mod queue;
+mod reduced;
 pub mod run;
 pub mod start;
 pub mod watch;

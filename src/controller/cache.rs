@@ -47,6 +47,7 @@ struct State<T> {
 /// A kind in memory.
 pub struct Cache<T> {
     groups_of: fn(&T) -> Vec<String>,
+    same: fn(&T, &T) -> bool,
     state: RwLock<State<T>>,
 }
 
@@ -59,7 +60,13 @@ impl<T: Cached> Cache<T> {
             groups: BTreeMap::new(),
             arriving: BTreeMap::new(),
         };
-        Self { groups_of, state: RwLock::new(state) }
+        Self { groups_of, same: |_, _| false, state: RwLock::new(state) }
+    }
+
+    /// Says nothing of a new version of an object that is the same in all that is read.
+    pub fn silent_when(mut self, same: fn(&T, &T) -> bool) -> Self {
+        self.same = same;
+        self
     }
 
     /// Tells whether the first list is complete; before, absence means nothing.
@@ -102,7 +109,11 @@ impl<T: Cached> Cache<T> {
         match event {
             Event::Apply(object) => {
                 let object = Arc::new(object);
+                let known = state.objects.get(&object.place()).cloned();
                 let before = self.put(&mut state, Arc::clone(&object));
+                if known.is_some_and(|known| (self.same)(&known, &object)) {
+                    return Vec::new();
+                }
                 before.into_iter().chain([object]).collect()
             }
             Event::Delete(object) => {
@@ -255,6 +266,18 @@ mod tests {
         assert_eq!(groups, ["old", "new"]);
         assert!(cache.group("old").is_empty());
         assert_eq!(names(&cache.group("new")), ["a"]);
+    }
+
+    #[test]
+    fn a_new_version_that_is_the_same_in_all_that_is_read_is_kept_and_wakes_nobody() {
+        let cache = Cache::new(|it: &ConfigMap| it.labels().values().cloned().collect())
+            .silent_when(|a, b| a.metadata.labels == b.metadata.labels);
+        list(&cache, &[("a", "1", "g")]);
+        assert!(cache.apply(Event::Apply(object("a", "2", "g"))).is_empty());
+        assert_eq!(cache.get("ns", "a").unwrap().resource_version().as_deref(), Some("2"));
+        assert_eq!(names(&cache.apply(Event::Apply(object("a", "3", "other")))), ["a", "a"]);
+        assert_eq!(names(&cache.apply(Event::Apply(object("b", "4", "g")))), ["b"], "a new one is news");
+        assert_eq!(names(&cache.apply(Event::Delete(object("a", "5", "other")))), ["a"]);
     }
 
     #[test]

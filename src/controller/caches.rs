@@ -2,6 +2,7 @@
 use crate::controller::{
     cache::Cache,
     key::{Key, Kind},
+    reduced,
     workload::{Workload, WorkloadKind},
 };
 use k8s_openapi::api::{
@@ -21,8 +22,8 @@ pub type Guarded<K> = DeserializeGuard<K>;
 
 /// The watched kinds. A cache may be some events old: what destroys needs a live read.
 ///
-/// Jobs and pods are those labelled `petri.run/managed=true`, without their `spec`; of a pod that leaves labels,
-/// annotations, owners and status. Workloads are those in namespaces that can be ours. Secrets are never here.
+/// Jobs and pods are those labelled `petri.run/managed=true`, without their `spec` and with what is read of their
+/// status: conditions, the container's end, what keeps it from starting. Workloads are those in namespaces that can be ours. Secrets are never here.
 pub struct Caches {
     /// EphemeralEnvironments of the management namespace.
     pub environments: Cache<Guarded<EphemeralEnvironment>>,
@@ -53,10 +54,12 @@ impl Caches {
             shared_components: Cache::new(provider_of),
             providers: Cache::new(|_| Vec::new()),
             namespaces: Cache::new(owner),
-            jobs: Cache::new(owner),
-            pods: Cache::new(owner),
-            workloads: WorkloadKind::ALL
-                .map(|_| Cache::new(|workload: &Workload| vec![workload.namespace.clone()])),
+            jobs: Cache::new(owner).silent_when(reduced::is_same),
+            pods: Cache::new(owner).silent_when(reduced::is_same),
+            workloads: WorkloadKind::ALL.map(|_| {
+                Cache::new(|workload: &Workload| vec![workload.namespace.clone()])
+                    .silent_when(Workload::is_same)
+            }),
             namespace: management_namespace.into(),
             arrived: Notify::new(),
         }

@@ -5,6 +5,7 @@ use crate::{
         Caches, Key, WorkloadKind,
         cache::{Cache, Cached},
         queue::Wakes,
+        reduced,
         watch::{SILENCE_MAX, Watched, watch},
         workload::{self, Raw},
     },
@@ -86,8 +87,8 @@ impl Watches {
             |caches, it| caches.woken_by_provider(&it.name_any()),
         );
         watches.managed::<Namespace>("namespaces", |c| &c.namespaces, |_| {});
-        watches.managed::<Job>("jobs", |c| &c.jobs, |job| job.spec = None);
-        watches.managed::<Pod>("pods", |c| &c.pods, |pod| pod.spec = None);
+        watches.managed::<Job>("jobs", |c| &c.jobs, reduced::job);
+        watches.managed::<Pod>("pods", |c| &c.pods, reduced::pod);
         WorkloadKind::ALL.into_iter().for_each(|kind| watches.workloads(kind, scope));
         watches
     }

@@ -75,6 +75,14 @@ pub struct Workload {
     pub deleting: bool,
 }
 
+impl Workload {
+    /// Tells whether two versions are the same in all that is read.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let other = Self { resource_version: self.resource_version.clone(), ..other.clone() };
+        *self == other
+    }
+}
+
 impl Cached for Workload {
     fn place(&self) -> Place {
         Place { namespace: self.namespace.clone(), name: self.name.clone() }
@@ -169,6 +177,17 @@ mod tests {
                             "updatedNumberScheduled": 3, "numberAvailable": 2, "numberMisscheduled": 0});
         let it = reduced(WorkloadKind::DaemonSet, json!({}), status).unwrap();
         assert_eq!((it.desired, it.replicas, it.updated, it.available), (5, 4, 3, 2));
+    }
+
+    #[test]
+    fn two_versions_with_the_same_numbers_are_the_same() {
+        let version = |version: &str, available: i32| {
+            let status = json!({"availableReplicas": available});
+            let it = reduced(WorkloadKind::Deployment, json!({}), status).unwrap();
+            Workload { resource_version: version.to_owned(), ..it }
+        };
+        assert!(version("1", 0).is_same(&version("2", 0)));
+        assert!(!version("1", 0).is_same(&version("2", 1)));
     }
 
     #[test]
