@@ -25,7 +25,7 @@ pub type Guarded<K> = DeserializeGuard<K>;
 /// Jobs and pods are those labelled `petri.run/managed=true`, without their `spec` and with what is read of their
 /// status: conditions, the container's end, what keeps it from starting. Workloads are those in namespaces that can be ours. Secrets are never here.
 pub struct Caches {
-    /// EphemeralEnvironments of the management namespace.
+    /// EphemeralEnvironments of the management namespace: metadata, template's name and phase.
     pub environments: Cache<Guarded<EphemeralEnvironment>>,
     /// EnvironmentTemplates of the management namespace.
     pub templates: Cache<Guarded<EnvironmentTemplate>>,

@@ -1,5 +1,5 @@
-//! What is kept of a Job and of its pod: what is read. Most of what their controllers and the kubelet write on the way
-//! is not, and wakes nobody.
+//! What is kept in memory: what is read there. Most of what the controllers and the kubelet write of a Job and its pod
+//! on the way is not, and wakes nobody.
 use k8s_openapi::{
     Metadata,
     api::{
@@ -8,6 +8,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use petri_crds::{EphemeralEnvironment, EphemeralEnvironmentSpec, EphemeralEnvironmentStatus};
 
 /// Reasons of a waiting container that is on its way.
 const ON_ITS_WAY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
@@ -15,6 +16,16 @@ const ON_ITS_WAY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 const TELLING: [&str; 2] = ["PodScheduled", "DisruptionTarget"];
 /// Phases of a pod that can do nothing any more.
 const OVER: [&str; 2] = ["Succeeded", "Failed"];
+
+/// Keeps of an environment its metadata, its template's name and its phase: a pass reads the object itself.
+pub(crate) fn environment(environment: &mut EphemeralEnvironment) {
+    let template = std::mem::take(&mut environment.spec.template);
+    environment.spec = EphemeralEnvironmentSpec { template, ..Default::default() };
+    environment.status = environment
+        .status
+        .take()
+        .map(|status| EphemeralEnvironmentStatus { phase: status.phase, ..Default::default() });
+}
 
 /// Keeps of a Job its metadata and its conditions.
 pub(crate) fn job(job: &mut Job) {

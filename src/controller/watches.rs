@@ -66,24 +66,28 @@ impl Watches {
             "ephemeralenvironments",
             own,
             |c| &c.environments,
+            reduced::environment,
             |_, environment| vec![Key::environment(environment.name_any())],
         );
         watches.own::<EnvironmentTemplate>(
             "environmenttemplates",
             own,
             |c| &c.templates,
+            |_| {},
             |caches, template| caches.woken_by_template(&template.name_any()),
         );
         watches.own::<SharedComponent>(
             "sharedcomponents",
             own,
             |c| &c.shared_components,
+            |_| {},
             |_, shared| vec![Key::shared_component(shared.name_any())],
         );
         watches.own::<SharedComponentProvider>(
             "sharedcomponentproviders",
             own,
             |c| &c.providers,
+            |_| {},
             |caches, it| caches.woken_by_provider(&it.name_any()),
         );
         watches.managed::<Namespace>("namespaces", |c| &c.namespaces, |_| {});
@@ -98,6 +102,7 @@ impl Watches {
         plural: &'static str,
         namespace: &str,
         cache: fn(&Caches) -> &Cache<crate::controller::Guarded<K>>,
+        reduce: fn(&mut K),
         woken: fn(&Caches, &crate::controller::Guarded<K>) -> Vec<Key>,
     ) where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + CustomResourceExt,
@@ -105,7 +110,12 @@ impl Watches {
     {
         let watched = Watched::new(plural, Some(K::crd_name().to_owned()), self.clock);
         let api = Api::namespaced(watched.client(&self.client), namespace);
-        self.spawn(watched, api, None, cache, |object| Some(stripped(object)), woken);
+        let reduce = move |object| {
+            let mut object: crate::controller::Guarded<K> = stripped(object);
+            object.0.iter_mut().for_each(reduce);
+            Some(object)
+        };
+        self.spawn(watched, api, None, cache, reduce, woken);
     }
 
     fn managed<K>(&mut self, plural: &'static str, cache: fn(&Caches) -> &Cache<K>, reduce: fn(&mut K))

@@ -76,7 +76,7 @@ fn server() -> Server {
         (
             "ephemeralenvironments",
             vec![
-                object("petri-system", "one", json!({}), json!({"template": "t"})),
+                object("petri-system", "one", json!({}), json!({"template": "t", "values": {"a": "b"}})),
                 object("petri-system", "broken", json!({}), json!({"template": 7})),
             ],
         ),
@@ -102,7 +102,9 @@ fn server() -> Server {
 async fn every_list_arrives_reduced_to_what_is_read_and_one_broken_object_hides_no_other() {
     let (_watches, caches, _queue, _wakes) = server().start();
     timeout(Duration::from_secs(5), caches.wait_synced()).await.unwrap();
-    assert!(caches.environment("one").unwrap().0.is_ok());
+    let environment = caches.environment("one").unwrap();
+    let environment = environment.0.as_ref().unwrap();
+    assert_eq!((environment.spec.template.as_str(), environment.spec.values.len()), ("t", 0));
     assert!(caches.environment("broken").unwrap().0.is_err());
     assert_eq!(caches.environments_of_template("t").len(), 1);
     let jobs = caches.jobs_of("uid-one");
