@@ -28,6 +28,9 @@ pub struct Scenario {
     pub ops: Vec<Op>,
     /// Where it comes to rest when nothing more happens: `Ready`, `Failed` or `gone`.
     pub rests: String,
+    /// How many attempts of any kind it made until then, where that is the point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
 }
 
 /// Why a scenario could not be told.
@@ -43,7 +46,7 @@ pub enum Fault {
     Spec(crate::dish::spec::Malformed),
     /// A law or invariant is broken.
     Breach(Breach),
-    /// It came to rest elsewhere.
+    /// It came to rest elsewhere, or after another number of attempts.
     Rests {
         /// Where it should.
         expected: String,
@@ -60,7 +63,9 @@ impl std::fmt::Display for Fault {
             Self::Version(found) => write!(f, "is of version {found}, only {VERSION} is known"),
             Self::Spec(error) => write!(f, "{error}"),
             Self::Breach(breach) => write!(f, "{breach}"),
-            Self::Rests { expected, found } => write!(f, "comes to rest in {found}, not in {expected}"),
+            Self::Rests { expected, found } => {
+                write!(f, "comes to rest in {found}, not in {expected}")
+            }
         }
     }
 }
@@ -98,7 +103,8 @@ impl Scenario {
     /// The first law that breaks, or another place of rest.
     pub fn tell(&self) -> Result<Dish, (Fault, Vec<String>)> {
         let specs: Vec<&str> = self.specs.iter().map(String::as_str).collect();
-        let mut dish = Dish::new(&specs, self.ttl_secs).map_err(|error| (Fault::Spec(error), Vec::new()))?;
+        let mut dish =
+            Dish::new(&specs, self.ttl_secs).map_err(|error| (Fault::Spec(error), Vec::new()))?;
         match self.live(&mut dish) {
             Ok(()) => Ok(dish),
             Err(fault) => Err((fault, dish.log)),
@@ -112,15 +118,28 @@ impl Scenario {
         dish.settle().map_err(Fault::Breach)?;
         let found = rest(&dish.cluster);
         if found != self.rests {
-            return Err(Fault::Rests { expected: self.rests.clone(), found: found.to_owned() });
+            return Err(Fault::Rests {
+                expected: self.rests.clone(),
+                found: found.to_owned(),
+            });
         }
-        Ok(())
+        let made = Cluster::record(&dish.cluster).map(|record| record.memory.serial);
+        match (self.attempts, made) {
+            (Some(expected), Some(made)) if expected != made => Err(Fault::Rests {
+                expected: format!("{expected} attempts"),
+                found: format!("{found} after {made} attempts"),
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
 /// Returns where an environment rests.
 pub fn rest(cluster: &Cluster) -> &'static str {
-    match (&cluster.own, Cluster::record(cluster).map(|record| &record.phase)) {
+    match (
+        &cluster.own,
+        Cluster::record(cluster).map(|record| &record.phase),
+    ) {
         (None, _) => "gone",
         (Some(_), None) => "nothing stored",
         (Some(_), Some(Phase::Pending)) => "Pending",
