@@ -29,12 +29,7 @@ use serde::{Deserialize, Serialize};
 
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    tag = "op",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    deny_unknown_fields
-)]
+#[serde(tag = "op", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Op {
     /// The operator answers one ask.
     Step {
@@ -157,10 +152,7 @@ impl Dish {
         Ok(Self {
             cluster: Cluster::new(ttl_secs),
             operator: Replica::default(),
-            specs: specs
-                .iter()
-                .map(|line| spec::parse(line))
-                .collect::<Result<_, _>>()?,
+            specs: specs.iter().map(|line| spec::parse(line)).collect::<Result<_, _>>()?,
             history: History::default(),
             asks_laws: true,
             log: Vec::new(),
@@ -182,8 +174,7 @@ impl Dish {
                 let before = self.cluster.clone();
                 let happened = self.happen(op);
                 if happened {
-                    self.log
-                        .push(format!("{:>6}s  {}", self.cluster.now, tell::op(op)));
+                    self.log.push(format!("{:>6}s  {}", self.cluster.now, tell::op(op)));
                 }
                 self.witness(&before, None)?;
                 Ok(happened)
@@ -196,8 +187,7 @@ impl Dish {
         let event = self.operator.step(&mut self.cluster, &self.specs, fault);
         self.count(&event);
         if let Some(line) = tell::event(&event, fault) {
-            self.log
-                .push(format!("{:>6}s    operator {line}", self.cluster.now));
+            self.log.push(format!("{:>6}s    operator {line}", self.cluster.now));
         }
         if let (Event::Observed(seen), true) = (&event, self.asks_laws) {
             laws::environment::all(&seen.0, &seen.1)?;
@@ -227,12 +217,7 @@ impl Dish {
     }
 
     fn witness(&mut self, before: &Cluster, event: Option<&Event>) -> Verdict {
-        self.history.witness(&Witness {
-            before,
-            after: &self.cluster,
-            event,
-            specs: &self.specs,
-        })
+        self.history.witness(&Witness { before, after: &self.cluster, event, specs: &self.specs })
     }
 
     fn happen(&mut self, op: &Op) -> bool {
@@ -241,16 +226,9 @@ impl Dish {
             Op::Step { .. } | Op::Cycle | Op::Settle => false,
             Op::PodStarts { component } => nature::pod_starts(cluster, component),
             Op::PodSucceeds { component } => self.pod_ends(component, None),
-            Op::PodFails {
-                component,
-                reason,
-                disrupted,
-            } => {
-                let failure = JobFailure {
-                    reason: *reason,
-                    message: "it broke".to_owned(),
-                    disrupted: *disrupted,
-                };
+            Op::PodFails { component, reason, disrupted } => {
+                let failure =
+                    JobFailure { reason: *reason, message: "it broke".to_owned(), disrupted: *disrupted };
                 self.pod_ends(component, Some(failure))
             }
             Op::Workload { component, ready } => nature::workload(cluster, component, *ready),
@@ -258,14 +236,8 @@ impl Dish {
             Op::JobDeletedByHand { component } => nature::job_deleted_by_hand(cluster, component),
             Op::NamespacesGo => nature::namespaces_go(cluster),
             Op::NamespaceDeletedByHand => {
-                let space = cluster
-                    .spaces
-                    .values_mut()
-                    .find(|space| space.ours && !space.terminating);
-                space
-                    .map(|space| space.terminating = true)
-                    .map(|()| cluster.changed())
-                    .is_some()
+                let space = cluster.spaces.values_mut().find(|space| space.ours && !space.terminating);
+                space.map(|space| space.terminating = true).map(|()| cluster.changed()).is_some()
             }
             Op::ForeignNamespace { candidate } => foreign(cluster, *candidate),
             Op::Clock { secs } => {
@@ -335,11 +307,7 @@ impl Dish {
         let Some(progress) = nature::quiet_progress(&mut self.cluster) else {
             return Ok(false);
         };
-        self.log.push(format!(
-            "{:>6}s  cluster: {}",
-            self.cluster.now,
-            tell::progress(&progress)
-        ));
+        self.log.push(format!("{:>6}s  cluster: {}", self.cluster.now, tell::progress(&progress)));
         if let Progress::Ended(outcome) = progress {
             self.history.outcomes.push(outcome);
         }
@@ -378,22 +346,12 @@ impl Dish {
     /// The write.
     pub fn stay_silent(&mut self) -> Verdict {
         let until = self.cluster.now + 3600;
-        while self.cluster.now < until
-            && self
-                .cluster
-                .own
-                .as_ref()
-                .is_none_or(|own| own.expires_at.is_none())
+        while self.cluster.now < until && self.cluster.own.as_ref().is_none_or(|own| own.expires_at.is_none())
         {
             self.cluster.now += replica::RESYNC_SECS;
             loop {
-                let writes = matches!(
-                    self.operator.pending(),
-                    Some(Ask::Store { .. } | Ask::Apply(_))
-                );
-                laws::require("idle means silent", !writes, || {
-                    format!("{:?}", self.operator.pending())
-                })?;
+                let writes = matches!(self.operator.pending(), Some(Ask::Store { .. } | Ask::Apply(_)));
+                laws::require("idle means silent", !writes, || format!("{:?}", self.operator.pending()))?;
                 self.step(None)?;
                 if !self.operator.is_running() {
                     break;
@@ -405,10 +363,7 @@ impl Dish {
 }
 
 fn foreign(cluster: &mut Cluster, candidate: usize) -> bool {
-    let Some(name) = NamespaceName::candidates(&Cluster::owner())
-        .into_iter()
-        .nth(candidate)
-    else {
+    let Some(name) = NamespaceName::candidates(&Cluster::owner()).into_iter().nth(candidate) else {
         return false;
     };
     if cluster.spaces.contains_key(&name) {

@@ -103,8 +103,7 @@ impl Scenario {
     /// The first law that breaks, or another place of rest.
     pub fn tell(&self) -> Result<Dish, (Fault, Vec<String>)> {
         let specs: Vec<&str> = self.specs.iter().map(String::as_str).collect();
-        let mut dish =
-            Dish::new(&specs, self.ttl_secs).map_err(|error| (Fault::Spec(error), Vec::new()))?;
+        let mut dish = Dish::new(&specs, self.ttl_secs).map_err(|error| (Fault::Spec(error), Vec::new()))?;
         match self.live(&mut dish) {
             Ok(()) => Ok(dish),
             Err(fault) => Err((fault, dish.log)),
@@ -118,10 +117,7 @@ impl Scenario {
         dish.settle().map_err(Fault::Breach)?;
         let found = rest(&dish.cluster);
         if found != self.rests {
-            return Err(Fault::Rests {
-                expected: self.rests.clone(),
-                found: found.to_owned(),
-            });
+            return Err(Fault::Rests { expected: self.rests.clone(), found: found.to_owned() });
         }
         let made = Cluster::record(&dish.cluster).map(|record| record.memory.serial);
         match (self.attempts, made) {
@@ -136,10 +132,7 @@ impl Scenario {
 
 /// Returns where an environment rests.
 pub fn rest(cluster: &Cluster) -> &'static str {
-    match (
-        &cluster.own,
-        Cluster::record(cluster).map(|record| &record.phase),
-    ) {
+    match (&cluster.own, Cluster::record(cluster).map(|record| &record.phase)) {
         (None, _) => "gone",
         (Some(_), None) => "nothing stored",
         (Some(_), Some(Phase::Pending)) => "Pending",

@@ -17,19 +17,12 @@ pub fn op(op: &Op) -> String {
         Op::Settle => "everything proceeds".to_owned(),
         Op::PodStarts { component } => format!("the pod of {component} starts"),
         Op::PodSucceeds { component } => format!("the pod of {component} ends well"),
-        Op::PodFails {
-            component,
-            reason,
-            disrupted,
-        } => {
+        Op::PodFails { component, reason, disrupted } => {
             let whose = if *disrupted { "is taken away" } else { "fails" };
             format!("the pod of {component} {whose}: {}", reason.as_str())
         }
         Op::Workload { component, ready } => {
-            format!(
-                "the workload of {component} {}",
-                if *ready { "serves" } else { "ceases to serve" }
-            )
+            format!("the workload of {component} {}", if *ready { "serves" } else { "ceases to serve" })
         }
         Op::DeletedJobsGo => "deleted Jobs go, with their pods".to_owned(),
         Op::JobDeletedByHand { component } => {
@@ -42,17 +35,11 @@ pub fn op(op: &Op) -> String {
         }
         Op::Spec { spec } => format!("a user asks for specification {spec}"),
         Op::Retry { token } => format!("a user asks for a retry ({token})"),
-        Op::Hold { held } => format!(
-            "a user {} it",
-            if *held { "holds" } else { "no longer holds" }
-        ),
+        Op::Hold { held } => format!("a user {} it", if *held { "holds" } else { "no longer holds" }),
         Op::Delete => "a user deletes it".to_owned(),
         Op::Clock { secs } => format!("{secs} s pass"),
         Op::JobCache { lags } => {
-            format!(
-                "the Job cache {}",
-                if *lags { "stops" } else { "is current again" }
-            )
+            format!("the Job cache {}", if *lags { "stops" } else { "is current again" })
         }
         Op::MissEvents => "the news of the watches is lost".to_owned(),
         Op::Blind { read } => format!("the next read of {read:?} fails"),
@@ -66,11 +53,7 @@ pub fn progress(progress: &Progress) -> String {
         Progress::Cleaned => "what was being deleted goes".to_owned(),
         Progress::Started => "a pod starts".to_owned(),
         Progress::Ended(outcome) => {
-            format!(
-                "the {} of {} ends well",
-                outcome.job.op.as_str(),
-                outcome.job.component
-            )
+            format!("the {} of {} ends well", outcome.job.op.as_str(), outcome.job.component)
         }
         Progress::Served => "a workload serves".to_owned(),
     }
@@ -110,19 +93,10 @@ pub fn event(event: &Event, fault: Option<Fault>) -> Option<String> {
 /// Returns a record as one line.
 pub fn record_line(record: &Record) -> String {
     let children = record.memory.components.iter();
-    let children: Vec<String> = children
-        .map(|(name, child)| format!("{name}={}", child.phase.name()))
-        .collect();
-    let bound = record
-        .memory
-        .binding
-        .name()
-        .map_or("no namespace", |name| name.as_str());
-    format!(
-        "{} in {bound} [{}]",
-        record.phase.name(),
-        children.join(" ")
-    )
+    let children: Vec<String> =
+        children.map(|(name, child)| format!("{name}={}", child.phase.name())).collect();
+    let bound = record.memory.binding.name().map_or("no namespace", |name| name.as_str());
+    format!("{} in {bound} [{}]", record.phase.name(), children.join(" "))
 }
 
 /// Returns a command in a few words.
@@ -133,28 +107,20 @@ pub fn command(command: &Command) -> String {
         Command::BindOperator(_) => "bind the operator".to_owned(),
         Command::CreateDeployerAccount(_) => "create the deployer's account".to_owned(),
         Command::BindDeployer(_) => "bind the deployer".to_owned(),
-        Command::CreatePayload {
-            component, serial, ..
-        } => {
+        Command::CreatePayload { component, serial, .. } => {
             format!("create the payload of {component} #{serial}")
         }
-        Command::CreateJob {
-            component, serial, ..
-        } => {
+        Command::CreateJob { component, serial, .. } => {
             format!("create the deploy Job of {component} #{serial}")
         }
         Command::Cleanup(cleanup) => match cleanup {
             Cleanup::DeleteSelf => "delete itself".to_owned(),
             Cleanup::DeletePayload { name, .. } => format!("delete the payload {name}"),
             Cleanup::DeleteJob { name, .. } => format!("delete the Job {name}"),
-            Cleanup::CreateUndeployPayload {
-                component, serial, ..
-            } => {
+            Cleanup::CreateUndeployPayload { component, serial, .. } => {
                 format!("create the undeploy payload of {component} #{serial}")
             }
-            Cleanup::CreateUndeployJob {
-                component, serial, ..
-            } => {
+            Cleanup::CreateUndeployJob { component, serial, .. } => {
                 format!("create the undeploy Job of {component} #{serial}")
             }
             Cleanup::DeleteNamespace(namespace) => format!("delete namespace {}", namespace.name),
@@ -167,9 +133,9 @@ pub fn command(command: &Command) -> String {
 fn notice(notice: &Notice) -> Option<String> {
     match notice {
         Notice::Moved { from, to, why } => {
-            let why = why.as_ref().map_or(String::new(), |(reason, message)| {
-                format!(" ({}: {message})", reason.as_str())
-            });
+            let why = why
+                .as_ref()
+                .map_or(String::new(), |(reason, message)| format!(" ({}: {message})", reason.as_str()));
             Some(format!("{from} → {to}{why}"))
         }
         Notice::Expired => Some("expired".to_owned()),
@@ -178,14 +144,9 @@ fn notice(notice: &Notice) -> Option<String> {
             component::Notice::JobEnded { op, failure: None } => {
                 Some(format!("{} of {component} succeeded", op.as_str()))
             }
-            component::Notice::JobEnded {
-                op,
-                failure: Some(reason),
-            } => Some(format!(
-                "{} of {component} failed: {}",
-                op.as_str(),
-                reason.as_str()
-            )),
+            component::Notice::JobEnded { op, failure: Some(reason) } => {
+                Some(format!("{} of {component} failed: {}", op.as_str(), reason.as_str()))
+            }
             component::Notice::Retried { attempts, .. } => {
                 Some(format!("{component} is tried again after {attempts}"))
             }
