@@ -53,11 +53,6 @@ pub async fn build(progress: &Progress) -> Result<Vec<Image>, LabError> {
     recipe::all(progress).await
 }
 
-/// Builds Petri's programs for this machine; the folder they are in.
-pub async fn programs(progress: &Progress) -> Result<PathBuf, LabError> {
-    rust::build(&profile(), progress).await
-}
-
 /// Writes `images` into one OCI archive in the cache and returns its path; one of the same content is reused.
 pub async fn archive(images: &[Image]) -> Result<PathBuf, LabError> {
     let images = images.to_vec();

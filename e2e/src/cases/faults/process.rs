@@ -1,6 +1,7 @@
 //! Processes of the cluster's pods, found by the cgroup that the kubelet put them in.
 
 use std::fs;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -11,6 +12,11 @@ use crate::petri::Error;
 pub struct Found(Pid);
 
 impl Found {
+    /// Returns where a file of its container is.
+    pub fn file(self, path: &str) -> PathBuf {
+        format!("/proc/{}/root{path}", self.0.as_raw_nonzero()).into()
+    }
+
     /// Sends a signal.
     pub fn signal(self, signal: Signal) -> Result<(), Error> {
         kill_process(self.0, signal)

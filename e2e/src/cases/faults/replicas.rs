@@ -91,7 +91,7 @@ async fn holder(petri: &Petri<'_>) -> Result<String, Error> {
 }
 
 /// Returns the leader's Pod and process.
-async fn leader(petri: &Petri<'_>) -> Result<(String, Found), Error> {
+pub async fn leader(petri: &Petri<'_>) -> Result<(String, Found), Error> {
     let name = holder(petri).await?;
     let pods: Api<Pod> = Api::namespaced(petri.lab.client(), MANAGEMENT);
     let uid = pods.get(&name).await?.metadata.uid.unwrap_or_default();

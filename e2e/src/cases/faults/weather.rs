@@ -15,10 +15,11 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::task::JoinHandle;
 
+use super::replicas::leader;
 use super::{PATIENCE, create, one_of_each, template};
 use crate::cases::bad_input::cleaned;
 use crate::cases::invariants::Invariants;
-use crate::lab::{Progress, image};
+use crate::lab::image;
 use crate::petri::{Error, MANAGEMENT, Petri};
 use crate::proxy::{Proxy, Weather};
 
@@ -28,12 +29,22 @@ const LIVES: usize = 10;
 const RESTART: Duration = Duration::from_secs(1);
 
 pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
-    let programs = image::programs(&Progress::new()).await?;
+    let program = program(petri).await?;
     scale(petri, 0).await?;
-    let seen = outside(petri, &programs.join("petri-operator")).await;
+    let seen = outside(petri, &program).await;
     // The cases after this one find the operator in the cluster, whatever became of this one.
     scale(petri, 1).await?;
     seen
+}
+
+/// Takes the operator's program out of its Pod.
+async fn program(petri: &Petri<'_>) -> Result<PathBuf, Error> {
+    let (_, process) = leader(petri).await?;
+    let path = petri.lab.logs().join("petri-operator");
+    let from = process.file("/usr/local/bin/petri-operator");
+    let copied = tokio::fs::copy(&from, &path).await;
+    copied.map_err(|source| Error::File { path: from, source })?;
+    Ok(path)
 }
 
 async fn outside(petri: &Petri<'_>, program: &Path) -> Result<String, Error> {
