@@ -144,6 +144,7 @@ impl Observer {
             intent: plan,
             namespaces,
             components,
+            furniture: BTreeMap::new(),
         };
         Observation { world, payloads, template, recheck: recheck.0 }
     }

@@ -12,7 +12,7 @@ pub use job::CONTAINER;
 use crate::adapter::RenderedComponent;
 use kube::core::DynamicObject;
 use petri_machines::{
-    environment::{Cleanup, Command, Identity, NamespaceRef},
+    environment::{Cleanup, Command, FurnitureId, Identity, NamespaceRef},
     job::Op,
     names::{ComponentName, JobName, NameError, NamespaceName, Uid},
 };
@@ -78,6 +78,9 @@ pub enum RenderError {
     /// The command is about a component that the inputs do not hold.
     #[error("component {0} has no rendered input")]
     NoInput(ComponentName),
+    /// The command is about furniture that the inputs do not hold.
+    #[error("furniture {0} has no rendered input")]
+    NoFurniture(FurnitureId),
     /// A derived name does not fit.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -112,6 +115,7 @@ pub fn effects(command: &Command, cx: &RenderContext<'_>) -> Result<Vec<Effect>,
             let about = Attempt { namespace, component, op: Op::Deploy, serial: *serial };
             cx.job(&about, Some(input))?
         }
+        Command::Furnish { item, .. } => return Err(RenderError::NoFurniture(item.clone())),
         Command::Cleanup(cleanup) => self::cleanup(cleanup, cx)?,
     };
     Ok(vec![effect])
@@ -133,6 +137,7 @@ fn cleanup(cleanup: &Cleanup, cx: &RenderContext<'_>) -> Result<Effect, RenderEr
             let about = Attempt { namespace, component, op: Op::Undeploy, serial: *serial };
             cx.job(&about, None)?
         }
+        Cleanup::Unfurnish { item, .. } => return Err(RenderError::NoFurniture(item.clone())),
         Cleanup::DeleteNamespace(namespace) => {
             let target =
                 Target { resource: Resource::Namespace, namespace: None, name: namespace.name.to_string() };

@@ -20,6 +20,7 @@
 mod binding;
 mod children;
 mod command;
+mod furniture;
 mod leaving;
 mod phase;
 mod plan;
@@ -30,6 +31,7 @@ mod status;
 mod world;
 
 pub use command::{Cleanup, Command, NamespaceRef, Notice};
+pub use furniture::{FurnitureId, FurnitureKind, NoFurniture, Route, Standing};
 pub use phase::{Binding, Cause, Failure, Memory, Phase, Record, Rollout};
 pub use plan::{Blueprint, Invalid, Plan, PlannedComponent};
 pub use signal::Signal;

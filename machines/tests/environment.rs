@@ -4,7 +4,8 @@ use petri_machines::{
     component::{ATTEMPTS_MAX, Readiness},
     environment::{
         Access, Blueprint, Cleanup, Command, ComponentPhase, ComponentView, ConditionType, Environment,
-        Identity, Invalid, NamespaceRef, Namespaces, Occupancy, Plan, Reason, Record, Truth, World,
+        FurnitureId, FurnitureKind, Identity, Invalid, NamespaceRef, Namespaces, Occupancy, Plan, Reason,
+        Record, Route, Standing, Truth, World,
     },
     job::{JobFailure, JobState, JobView, Op},
     kernel::{Machine as _, Seen, Timestamp},
@@ -64,6 +65,7 @@ impl Life {
                 access: Seen::Known(Access::default()),
             },
             components: Default::default(),
+            furniture: Default::default(),
         };
         Self { record: Record::default(), world, made: 0, log: Vec::new() }
     }
@@ -113,6 +115,15 @@ impl Life {
             Command::CreateDeployerAccount(_) => self.access(|access| access.account = true),
             Command::BindDeployer(_) => self.access(|access| access.deployer = true),
             Command::CreatePayload { .. } | Command::Cleanup(Cleanup::CreateUndeployPayload { .. }) => {}
+            Command::Furnish { item, digest, .. } => {
+                self.log.push(format!("furnish {item}"));
+                let there = Standing::There { uid: uid("f"), digest: Some(digest), published: true };
+                self.world.furniture.insert(item, there);
+            }
+            Command::Cleanup(Cleanup::Unfurnish { item, .. }) => {
+                self.log.push(format!("remove {item}"));
+                self.world.furniture.insert(item, Standing::Absent);
+            }
             Command::CreateJob { component, serial, .. } => self.create(&component, Op::Deploy, serial),
             Command::Cleanup(Cleanup::CreateUndeployJob { component, serial, .. }) => {
                 self.create(&component, Op::Undeploy, serial);
@@ -445,4 +456,109 @@ fn scenario_122_a_slow_workload_is_charged_one_attempt_when_its_time_is_over() {
     let shown: Vec<_> =
         status.components.iter().map(|c| (c.phase, c.deploy_retries, c.deploying_since)).collect();
     assert_eq!(shown, [(ComponentPhase::Pending, 1, None), (ComponentPhase::Ready, 0, None)]);
+}
+
+fn item(kind: FurnitureKind, name: &str) -> FurnitureId {
+    FurnitureId { kind, name: name.to_owned() }
+}
+
+/// One component with a quota and a route, and a world in which neither stands yet.
+fn furnished(route: FurnitureKind) -> Life {
+    let (quota, route) = (item(FurnitureKind::ResourceQuota, "petri"), item(route, "petri"));
+    let mut life = Life::new("a");
+    for id in [&quota, &route] {
+        life.world.furniture.insert(id.clone(), Standing::Absent);
+    }
+    let furniture = [(quota, Digest::of(&["quota"])), (route.clone(), Digest::of(&["route"]))];
+    let route = Route { item: route, url: "http://demo.example.com".to_owned() };
+    life.world.intent = Seen::Known(Ok(plan("a", "v1").with_furniture(furniture.into(), Some(route))));
+    life
+}
+
+fn url(life: &Life) -> Option<String> {
+    let step = Environment::step(life.record.clone(), &life.world).unwrap();
+    Environment::status(&step, &life.world).url
+}
+
+#[test]
+fn quota_stands_before_the_first_job_and_the_route_comes_last_and_goes_before_the_namespace() {
+    let mut life = furnished(FurnitureKind::Ingress);
+    life.run_with(&JobState::Succeeded);
+    assert_eq!(life.phase(), "Ready");
+    assert_eq!(url(&life).as_deref(), Some("http://demo.example.com"));
+    life.world.deletion = true;
+    assert_eq!(url(&life), None);
+    life.run_with(&JobState::Succeeded);
+    let expected = [
+        "furnish ResourceQuota/petri",
+        "deploy a",
+        "furnish Ingress/petri",
+        "undeploy a",
+        "remove Ingress/petri",
+        "delete namespace",
+    ];
+    assert_eq!(life.log, expected);
+    assert!(!life.world.finalizer);
+}
+
+#[test]
+fn nothing_is_deployed_and_nothing_removed_while_the_furniture_cannot_be_read() {
+    let mut life = furnished(FurnitureKind::Ingress);
+    life.world.furniture.clear();
+    life.run();
+    assert_eq!((life.phase(), life.log.len()), ("Deploying", 0));
+    let step = Environment::step(life.record.clone(), &life.world).unwrap();
+    assert!(step.wake.is_some(), "nobody would look again");
+    life.world.furniture.insert(item(FurnitureKind::ResourceQuota, "petri"), Standing::Absent);
+    life.world.furniture.insert(item(FurnitureKind::Ingress, "petri"), Standing::Absent);
+    life.run_with(&JobState::Succeeded);
+    life.world.deletion = true;
+    life.world.furniture.clear();
+    life.run_with(&JobState::Succeeded);
+    assert_eq!(life.log.last().map(String::as_str), Some("undeploy a"), "the route may still stand");
+    life.world.furniture.insert(item(FurnitureKind::Ingress, "petri"), Standing::Leaving);
+    life.run();
+    assert_eq!(life.log.last().map(String::as_str), Some("delete namespace"));
+}
+
+#[test]
+fn an_http_route_gives_a_url_once_its_gateway_accepts_it_and_without_the_gateway_api_nothing_breaks() {
+    let route = item(FurnitureKind::HttpRoute, "petri");
+    let mut life = furnished(FurnitureKind::HttpRoute);
+    life.world.furniture.insert(route.clone(), Standing::Unserved);
+    life.run_with(&JobState::Succeeded);
+    assert_eq!((life.phase(), url(&life)), ("Ready", None));
+    let there =
+        |published| Standing::There { uid: uid("f"), digest: Some(Digest::of(&["route"])), published };
+    life.world.furniture.insert(route.clone(), there(false));
+    life.run();
+    assert_eq!((life.phase(), url(&life)), ("Ready", None));
+    life.world.furniture.insert(route.clone(), there(true));
+    life.run();
+    assert_eq!((life.phase(), url(&life).as_deref()), ("Ready", Some("http://demo.example.com")));
+    assert!(life.record.memory.looks_at(life.world.intent.known().unwrap().as_ref().ok(), false).is_empty());
+}
+
+#[test]
+fn furniture_that_a_new_plan_does_not_name_goes_once_the_new_plan_serves() {
+    let mut life = furnished(FurnitureKind::Ingress);
+    life.run_with(&JobState::Succeeded);
+    life.world.intent = Seen::Known(Ok(plan("a", "v2")));
+    life.run_with(&JobState::Succeeded);
+    assert_eq!((life.phase(), url(&life)), ("Ready", None));
+    let after = life.log.iter().position(|line| line == "furnish Ingress/petri").unwrap() + 1;
+    assert_eq!(life.log[after..], ["deploy a", "remove ResourceQuota/petri", "remove Ingress/petri"]);
+    assert!(life.record.memory.furniture.is_empty());
+}
+
+#[test]
+fn a_changed_quota_is_another_plan_and_is_written_before_the_rollout() {
+    let mut life = furnished(FurnitureKind::Ingress);
+    life.run_with(&JobState::Succeeded);
+    life.log.clear();
+    let quota = item(FurnitureKind::ResourceQuota, "petri");
+    let furniture = [(quota, Digest::of(&["larger"]))];
+    life.world.intent = Seen::Known(Ok(plan("a", "v2").with_furniture(furniture.into(), None)));
+    life.run_with(&JobState::Succeeded);
+    assert_eq!(life.log, ["furnish ResourceQuota/petri", "deploy a", "remove Ingress/petri"]);
 }

@@ -44,8 +44,7 @@ const COMPONENT_PHASES: [(ComponentPhase, crds::ComponentPhase); 5] = [
     (ComponentPhase::Failed, crds::ComponentPhase::Failed),
 ];
 
-/// Gives the status to store. What the machine does not decide (the URL, conditions of other types, fields of a newer
-/// version) stays as it was; a condition keeps its time unless its status turned.
+/// Gives the status to store. What the machine does not decide (conditions of other types, fields of a newer version) stays as it was; a condition keeps its time unless its status turned.
 pub fn status(
     previous: Option<&EphemeralEnvironmentStatus>,
     record: &Record,
@@ -58,6 +57,7 @@ pub fn status(
         conditions: conditions(&previous.conditions, status, now),
         target_namespace: status.namespace.as_ref().map(ToString::to_string),
         namespace_uid: status.namespace_uid.as_ref().map(ToString::to_string),
+        url: status.url.clone(),
         expires_at: status.expires_at.map(time),
         deploy_started_at: status.deploy_started_at.map(time),
         observed_generation: Some(status.observed_generation),
@@ -83,6 +83,7 @@ pub fn shown(stored: &EphemeralEnvironmentStatus, record: &Record) -> Option<Sta
         conditions: conditions.collect::<Option<_>>()?,
         namespace,
         namespace_uid,
+        url: stored.url.clone(),
         expires_at: timestamp(stored.expires_at.as_ref())?,
         deploy_started_at: timestamp(stored.deploy_started_at.as_ref())?,
         observed_generation: stored.observed_generation?,

@@ -1,9 +1,10 @@
 //! What an environment wants done.
 
+use super::furniture::FurnitureId;
 use crate::{
     component,
     job::Op,
-    names::{ComponentName, JobName, NamespaceName, Uid},
+    names::{ComponentName, Digest, JobName, NamespaceName, Uid},
 };
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,15 @@ pub enum Command {
         /// For which attempt.
         serial: u64,
     },
+    /// One piece of furniture, as the plan has it.
+    Furnish {
+        /// Where.
+        namespace: NamespaceRef,
+        /// Which.
+        item: FurnitureId,
+        /// What it is made from.
+        digest: Digest,
+    },
     /// Anything that removes: all that is reachable once deletion was seen.
     Cleanup(Cleanup),
 }
@@ -95,6 +105,15 @@ pub enum Cleanup {
         component: ComponentName,
         /// For which attempt.
         serial: u64,
+    },
+    /// One piece of furniture that is not wanted any more.
+    Unfurnish {
+        /// Where.
+        namespace: NamespaceRef,
+        /// Which.
+        item: FurnitureId,
+        /// The UID of the object that holds it.
+        uid: Uid,
     },
     /// The workload namespace goes.
     DeleteNamespace(NamespaceRef),

@@ -4,6 +4,7 @@ use super::{
     binding,
     children::{self, Mode},
     command::{Cleanup, Command, NamespaceRef},
+    furniture,
     phase::{Binding, Phase},
     states::Cx,
     world::{Occupancy, World},
@@ -135,5 +136,8 @@ fn clean(namespace: Option<&NamespaceRef>, standing: &Standing, cx: &mut Cx<'_>)
         cx.unreadable();
     }
     children::tend(cx.memory, cx.world, namespace, mode, cx.out);
-    told && cx.memory.components.values().all(|record| matches!(record.phase, component::Phase::Gone { .. }))
+    let gone = |record: &component::Record| matches!(record.phase, component::Phase::Gone { .. });
+    let left = !(told && cx.memory.components.values().all(gone));
+    // A namespace that goes by itself takes its routes along.
+    !left && (mode == Mode::Abandoned || furniture::unroute(cx.memory, cx.world, namespace, cx.out))
 }

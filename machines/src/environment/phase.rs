@@ -1,6 +1,6 @@
 //! What is stored of an environment: decisions, never facts that can be read back.
 
-use super::{command::NamespaceRef, status::Reason};
+use super::{command::NamespaceRef, furniture::FurnitureId, status::Reason};
 use crate::{
     component,
     kernel::Timestamp,
@@ -139,6 +139,12 @@ pub struct Memory {
     /// The components: those of the plan, and those that still have to go.
     #[serde(default)]
     pub components: BTreeMap<ComponentName, component::Record>,
+    /// The furniture that was asked for, with what it was made from once it was seen in force.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub furniture: BTreeMap<FurnitureId, Option<Digest>>,
+    /// The address of the route that was seen in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// The newest generation of the spec that was taken up.
     #[serde(default)]
     pub observed: i64,

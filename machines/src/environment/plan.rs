@@ -1,6 +1,9 @@
 //! What an environment's inputs ask for, after rendering: either a plan or the reason why there is none.
 
-use super::status::Reason;
+use super::{
+    furniture::{FurnitureId, Route},
+    status::Reason,
+};
 use crate::{
     component::Planned,
     names::{ComponentName, Digest},
@@ -30,6 +33,10 @@ pub struct Plan {
     pub digest: Digest,
     /// The components, in the template's order.
     pub components: Vec<PlannedComponent>,
+    /// What the namespace carries besides, with what it is made from.
+    pub furniture: BTreeMap<FurnitureId, Digest>,
+    /// Where requests come in: one of the furniture.
+    pub route: Option<Route>,
 }
 
 /// A component with its place in the order.
@@ -71,7 +78,22 @@ impl Plan {
             },
         };
         let components: Vec<PlannedComponent> = blueprints.iter().map(component).collect();
-        Ok(Self { digest: digest(&components), components })
+        let digest = digest(&components);
+        Ok(Self { digest, components, furniture: BTreeMap::new(), route: None })
+    }
+
+    /// Adds what the namespace carries besides, and where requests come in; other furniture is another plan.
+    #[must_use]
+    pub fn with_furniture(mut self, furniture: BTreeMap<FurnitureId, Digest>, route: Option<Route>) -> Self {
+        if !furniture.is_empty() {
+            let mut parts = vec![self.digest.as_str().to_owned()];
+            for (id, digest) in &furniture {
+                parts.extend([id.to_string(), digest.as_str().to_owned()]);
+            }
+            parts.extend(route.as_ref().map(|route| route.url.clone()));
+            self.digest = Digest::of(&parts.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        Self { furniture, route, ..self }
     }
 }
 

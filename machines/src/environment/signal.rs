@@ -2,6 +2,7 @@
 
 use super::{
     binding::occupancy,
+    furniture,
     phase::{Binding, Cause, Failure, Phase, Record},
     plan::{Invalid, Plan},
     status::Reason,
@@ -53,7 +54,7 @@ impl<'w> Signal<'w> {
             Seen::Known(Err(invalid)) => Self::Invalid(invalid),
             Seen::Known(Ok(plan)) if outdated(record, world, plan) => Self::Outdated(plan),
             Seen::Known(Ok(_)) if !is_bound(record) => Self::Unbound,
-            Seen::Known(Ok(plan)) => progress(record, plan),
+            Seen::Known(Ok(plan)) => progress(record, world, plan),
         }
     }
 }
@@ -110,7 +111,7 @@ fn is_torn(record: &Record, plan: &Plan) -> bool {
     is_bound(record) && !plan.components.iter().all(|component| stays(&component.name))
 }
 
-fn progress<'w>(record: &Record, plan: &Plan) -> Signal<'w> {
+fn progress<'w>(record: &Record, world: &World, plan: &Plan) -> Signal<'w> {
     let components = &record.memory.components;
     let failed = |name: &ComponentName, child: &component::Record| {
         matches!(child.phase, component::Phase::Failed).then(|| (name.clone(), child.cause()))
@@ -121,7 +122,11 @@ fn progress<'w>(record: &Record, plan: &Plan) -> Signal<'w> {
     let ready =
         |name| matches!(components.get(name).map(|child| &child.phase), Some(component::Phase::Ready));
     let all_ready = plan.components.iter().all(|component| ready(&component.name));
-    if all_ready && components.len() == plan.components.len() {
+    // Only a rollout waits for its route: a Gateway that thinks again is no reason to deploy again.
+    let routed = || {
+        !matches!(record.phase, Phase::Deploying { .. }) || furniture::is_routed(&record.memory, world, plan)
+    };
+    if all_ready && components.len() == plan.components.len() && routed() {
         Signal::Available
     } else {
         Signal::Unfinished

@@ -4,7 +4,7 @@ use super::{
     binding,
     children::{self, Mode},
     command::{Cleanup, Command, Notice},
-    leaving,
+    furniture, leaving,
     phase::{Binding, Cause, Failure, Memory, Phase, Record},
     plan::Invalid,
     rollout,
@@ -278,8 +278,12 @@ fn tend(record: &mut Record, world: &World, out: &mut Outbox<Command, Notice>) {
             Cause::Namespace => return,
         },
     };
-    children::tend(&mut record.memory, world, &namespace, Mode::Rollout { plan, admit }, out);
+    let furnished =
+        plan.is_none_or(|plan| furniture::furnish(&mut record.memory, world, &namespace, plan, out));
+    let mode = Mode::Rollout { plan, admit: admit && furnished };
+    children::tend(&mut record.memory, world, &namespace, mode, out);
     if let Some(plan) = plan {
+        furniture::finish(&mut record.memory, world, &namespace, plan, out);
         let wanted = |name: &ComponentName| plan.components.iter().any(|component| component.name == *name);
         let gone = |record: &component::Record| matches!(record.phase, component::Phase::Gone { .. });
         record.memory.components.retain(|name, record| wanted(name) || !gone(record));
@@ -324,7 +328,11 @@ impl Machine for Environment {
     fn is_watched(command: &Command) -> bool {
         !matches!(
             command,
-            Command::BindOperator(_) | Command::CreateDeployerAccount(_) | Command::BindDeployer(_)
+            Command::BindOperator(_)
+                | Command::CreateDeployerAccount(_)
+                | Command::BindDeployer(_)
+                | Command::Furnish { .. }
+                | Command::Cleanup(Cleanup::Unfurnish { .. })
         )
     }
 }

@@ -197,6 +197,8 @@ pub struct Status {
     pub namespace: Option<NamespaceName>,
     /// Its UID, from the moment it exists.
     pub namespace_uid: Option<Uid>,
+    /// The address it is reached at, once it is ready and its route in force.
+    pub url: Option<String>,
     /// When the time to live ends.
     pub expires_at: Option<Timestamp>,
     /// When the newest rollout began.
@@ -220,6 +222,7 @@ pub(super) fn status(step: &Step<Record, Command, Notice>, world: &World) -> Sta
         conditions: conditions(step, world, &components),
         namespace: memory.binding.name().cloned(),
         namespace_uid: memory.binding.uid().cloned(),
+        url: memory.url.clone().filter(|_| matches!(phase, Phase::Ready { .. })),
         expires_at: world.expires_at,
         deploy_started_at: memory.history.last().map(|rollout| rollout.started_at),
         observed_generation: memory.observed,

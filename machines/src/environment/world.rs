@@ -1,6 +1,9 @@
 //! Everything an environment may look at. Built by the shell, never by the machine.
 
-use super::plan::{Invalid, Plan};
+use super::{
+    furniture::{FurnitureId, Standing},
+    plan::{Invalid, Plan},
+};
 use crate::{
     component::Readiness,
     job::JobView,
@@ -95,4 +98,6 @@ pub struct World {
     pub namespaces: Namespaces,
     /// Every component that the record, the plan or a Job in the namespace names.
     pub components: BTreeMap<ComponentName, ComponentView>,
+    /// What stands of the furniture that [`super::Memory::looks_at`]; what is missing could not be read.
+    pub furniture: BTreeMap<FurnitureId, Standing>,
 }

@@ -47,6 +47,10 @@ pub fn apply(
         Command::CreateJob { namespace, component, serial } => {
             create_job(cluster, namespace, component, Op::Deploy, *serial)
         }
+        Command::Furnish { namespace, item, digest } => {
+            let space = creatable(cluster, namespace)?;
+            Ok(space.furniture.insert(item.clone(), digest.clone()).as_ref() != Some(digest))
+        }
         Command::Cleanup(cleanup) => clean(cluster, read, world, cleanup),
     }
 }
@@ -79,6 +83,9 @@ fn clean(cluster: &mut Cluster, read: &mut Own, world: &World, cleanup: &Cleanup
         }
         Cleanup::CreateUndeployJob { namespace, component, serial } => {
             create_job(cluster, namespace, component, Op::Undeploy, *serial)
+        }
+        Cleanup::Unfurnish { namespace, item, .. } => {
+            Ok(writable(cluster, namespace)?.furniture.remove(item).is_some())
         }
         Cleanup::DeleteNamespace(namespace) => {
             let Some(space) = cluster.spaces.get_mut(&namespace.name) else { return Ok(false) };
@@ -231,6 +238,7 @@ impl Space {
             secrets: std::collections::BTreeMap::new(),
             jobs: std::collections::BTreeMap::new(),
             releases: std::collections::BTreeMap::new(),
+            furniture: std::collections::BTreeMap::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the simulated API server holds. All of it is data: a state can be cloned, compared and returned to.
 
 use petri_machines::{
-    environment::{Access, Invalid, Plan, Record, Status},
+    environment::{Access, FurnitureId, Invalid, Plan, Record, Status},
     job::{JobFailure, JobState, JobView, Op},
     kernel::Seen,
     names::{ComponentName, Digest, EnvironmentName, JobName, NamespaceName, Uid},
@@ -56,6 +56,8 @@ pub struct Space {
     pub jobs: BTreeMap<JobName, Job>,
     /// What Helm installed.
     pub releases: BTreeMap<ComponentName, Release>,
+    /// What stands there besides, with what it was made from.
+    pub furniture: BTreeMap<FurnitureId, Digest>,
 }
 
 /// The rights objects; comparable and hashable.

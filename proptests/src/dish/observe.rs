@@ -3,7 +3,9 @@
 
 use super::cluster::{Cluster, Own, Release, Specs};
 use petri_machines::{
-    environment::{Access, ComponentView, Identity, Namespaces, Occupancy, Record, World},
+    environment::{
+        Access, ComponentView, FurnitureId, Identity, Namespaces, Occupancy, Record, Standing, World,
+    },
     kernel::{Seen, Timestamp, seen::Ignorance},
     names::{ComponentName, NamespaceName},
 };
@@ -55,6 +57,8 @@ pub fn observe(cluster: &Cluster, specs: &Specs, own: &Own, record: &Record, bli
             view.readiness = Seen::Unknown(failed);
         }
     }
+    let plan = intent.known().and_then(|intent| intent.as_ref().ok());
+    let furniture = furniture(cluster, &record.memory.looks_at(plan, own.deletion));
     World {
         now: Timestamp(cluster.now),
         identity: Identity { uid: Cluster::owner(), name: Cluster::name(), generation: own.generation },
@@ -67,7 +71,21 @@ pub fn observe(cluster: &Cluster, specs: &Specs, own: &Own, record: &Record, bli
         intent,
         namespaces,
         components,
+        furniture,
     }
+}
+
+fn furniture(cluster: &Cluster, asked: &BTreeSet<FurnitureId>) -> BTreeMap<FurnitureId, Standing> {
+    let stands = |id: &FurnitureId| {
+        let spaces = cluster.spaces.values().filter(|space| space.ours);
+        let found = spaces.into_iter().find_map(|space| Some((space, space.furniture.get(id)?)));
+        found.map_or(Standing::Absent, |(space, digest)| Standing::There {
+            uid: space.uid.clone(),
+            digest: Some(digest.clone()),
+            published: true,
+        })
+    };
+    asked.iter().map(|id| (id.clone(), stands(id))).collect()
 }
 
 fn namespaces(cluster: &Cluster, record: &Record) -> Namespaces {

@@ -113,6 +113,7 @@ pub fn command(command: &Command) -> String {
         Command::CreateJob { component, serial, .. } => {
             format!("create the deploy Job of {component} #{serial}")
         }
+        Command::Furnish { item, .. } => format!("furnish {item}"),
         Command::Cleanup(cleanup) => match cleanup {
             Cleanup::DeleteSelf => "delete itself".to_owned(),
             Cleanup::DeletePayload { name, .. } => format!("delete the payload {name}"),
@@ -123,6 +124,7 @@ pub fn command(command: &Command) -> String {
             Cleanup::CreateUndeployJob { component, serial, .. } => {
                 format!("create the undeploy Job of {component} #{serial}")
             }
+            Cleanup::Unfurnish { item, .. } => format!("remove {item}"),
             Cleanup::DeleteNamespace(namespace) => format!("delete namespace {}", namespace.name),
             Cleanup::DropFinalizer => "drop the finalizer".to_owned(),
         },

@@ -110,13 +110,15 @@ pub fn namespace_of(command: &Command) -> Option<&NamespaceRef> {
         | Command::CreateDeployerAccount(namespace)
         | Command::BindDeployer(namespace)
         | Command::CreatePayload { namespace, .. }
-        | Command::CreateJob { namespace, .. } => Some(namespace),
+        | Command::CreateJob { namespace, .. }
+        | Command::Furnish { namespace, .. } => Some(namespace),
         Command::Cleanup(cleanup) => match cleanup {
             Cleanup::DeleteSelf | Cleanup::DropFinalizer => None,
             Cleanup::DeletePayload { namespace, .. }
             | Cleanup::DeleteJob { namespace, .. }
             | Cleanup::CreateUndeployPayload { namespace, .. }
             | Cleanup::CreateUndeployJob { namespace, .. }
+            | Cleanup::Unfurnish { namespace, .. }
             | Cleanup::DeleteNamespace(namespace) => Some(namespace),
         },
     }
@@ -149,6 +151,7 @@ fn destructive(command: &Command) -> Option<Command> {
         Cleanup::DeleteSelf
         | Cleanup::DeletePayload { .. }
         | Cleanup::DeleteJob { .. }
+        | Cleanup::Unfurnish { .. }
         | Cleanup::DeleteNamespace(_)
         | Cleanup::DropFinalizer => {}
     }
@@ -182,7 +185,11 @@ fn blindnesses(record: &Record, world: &World) -> Vec<(String, World)> {
             add(format!("component {name}"), &|world| drop(world.components.remove(name)));
         }
     }
+    for id in world.furniture.keys() {
+        add(format!("furniture {id}"), &|world| drop(world.furniture.remove(id)));
+    }
     add("anything".into(), &|world| {
+        world.furniture.clear();
         world.intent = Seen::Unknown(why);
         world.namespaces.assigned = Seen::Unknown(why);
         world.namespaces.access = Seen::Unknown(why);

@@ -3,8 +3,9 @@
 use petri_machines::{
     component::{self, Accepted, Permission, Planned, Readiness},
     environment::{
-        self, Access, Binding, Blueprint, Cause, ComponentView, Failure, Identity, Invalid, Memory,
-        NamespaceRef, Namespaces, Occupancy, Plan, Reason, Rollout,
+        self, Access, Binding, Blueprint, Cause, ComponentView, Failure, FurnitureId, FurnitureKind,
+        Identity, Invalid, Memory, NamespaceRef, Namespaces, Occupancy, Plan, Reason, Rollout, Route,
+        Standing,
     },
     job::{Attempt, JobFailure, JobState, JobView, Op},
     kernel::{Seen, Timestamp, seen::Ignorance},
@@ -196,6 +197,32 @@ pub fn plan() -> impl Strategy<Value = Plan> + Clone {
     )
 }
 
+fn furniture_id() -> impl Strategy<Value = FurnitureId> + Clone {
+    let kinds = [FurnitureKind::Secret, FurnitureKind::Ingress, FurnitureKind::HttpRoute];
+    select(kinds.to_vec()).prop_map(|kind| FurnitureId { kind, name: "petri".to_owned() })
+}
+
+/// A plan with or without furniture; the route may be missing from it.
+fn furnished() -> impl Strategy<Value = Plan> {
+    let route = option::of(furniture_id().prop_map(|item| Route { item, url: "http://preview".to_owned() }));
+    (plan(), btree_map(furniture_id(), payload(), 0..3), route)
+        .prop_map(|(plan, furniture, route)| plan.with_furniture(furniture, route))
+}
+
+fn standing() -> impl Strategy<Value = Standing> + Clone {
+    let there = (option::of(payload()), any::<bool>()).prop_map(|(digest, published)| Standing::There {
+        uid: uid("f1"),
+        digest,
+        published,
+    });
+    prop_oneof![
+        1 => Just(Standing::Absent),
+        1 => Just(Standing::Unserved),
+        1 => Just(Standing::Leaving),
+        3 => there,
+    ]
+}
+
 pub fn identity() -> Identity {
     Identity { uid: uid("e1"), name: EnvironmentName::new("preview").unwrap(), generation: 3 }
 }
@@ -298,10 +325,12 @@ fn token() -> impl Strategy<Value = Option<String>> + Clone {
 
 pub fn record(plan: Digest) -> impl Strategy<Value = environment::Record> {
     let components = btree_map(select(NAMES.to_vec()).prop_map(name), component(), 0..5);
-    (phase(plan.clone()), binding(), serial(), components, 0..5i64, token(), history(plan)).prop_map(
-        |(phase, binding, serial, components, observed, retry, history)| environment::Record {
+    let furniture = btree_map(furniture_id(), option::of(payload()), 0..3);
+    let rest = (0..5i64, token(), history(plan.clone()));
+    (phase(plan), binding(), serial(), components, furniture, rest).prop_map(
+        |(phase, binding, serial, components, furniture, (observed, retry, history))| environment::Record {
             phase,
-            memory: Memory { binding, serial, components, observed, retry, history },
+            memory: Memory { binding, serial, components, observed, retry, history, furniture, url: None },
         },
     )
 }
@@ -340,13 +369,15 @@ pub fn world(plan: Plan) -> impl Strategy<Value = environment::World> {
         token(),
     );
     let times = (option::weighted(0.3, time()), option::weighted(0.3, time()));
-    (own, times, seen(intent), namespaces(), views()).prop_map(
+    let furniture = btree_map(furniture_id(), standing(), 0..4);
+    (own, times, seen(intent), namespaces(), views(), furniture).prop_map(
         |(
             (now, deletion, finalizer, held, retry),
             (expires_at, expiring_at),
             intent,
             namespaces,
             components,
+            furniture,
         )| {
             environment::World {
                 now,
@@ -360,6 +391,7 @@ pub fn world(plan: Plan) -> impl Strategy<Value = environment::World> {
                 intent,
                 namespaces,
                 components,
+                furniture,
             }
         },
     )
@@ -367,5 +399,5 @@ pub fn world(plan: Plan) -> impl Strategy<Value = environment::World> {
 
 /// Any record and any world; they share a plan, so that a record is often current.
 pub fn life() -> impl Strategy<Value = (environment::Record, environment::World)> {
-    plan().prop_flat_map(|plan| (record(plan.digest.clone()), world(plan)))
+    furnished().prop_flat_map(|plan| (record(plan.digest.clone()), world(plan)))
 }
