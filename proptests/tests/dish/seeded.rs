@@ -113,6 +113,12 @@ proptest! {
     }
 
     #[test]
+    fn amnesia_is_harmless_at_any_moment(specs in specs(), before in ops(false), after in ops(false)) {
+        let ops = [before, vec![Op::Amnesia], after].concat();
+        check(specs, None, ops)?;
+    }
+
+    #[test]
     fn any_life_is_safe_though_the_job_cache_lags(specs in specs(), ops in ops(true)) {
         check(specs, None, ops)?;
     }
