@@ -97,6 +97,8 @@ fn apiserver(home: &Home, addresses: &Addresses) -> Vec<String> {
         "--allow-privileged=true".into(),
         format!("--audit-policy-file={}", home.text("conf/audit.yaml")),
         format!("--audit-log-path={}", home.text("audit/audit.log")),
+        // Never moved aside, or whoever follows it would lose what comes after; in megabytes.
+        "--audit-log-maxsize=1000000".into(),
     ]);
     args
 }

@@ -159,6 +159,9 @@ impl Trail {
     pub fn entries(&self) -> Result<Vec<Entry>, Error> {
         let file = |source| Error::File { path: self.path.clone(), source };
         let mut log = std::fs::File::open(&self.path).map_err(file)?;
+        if log.metadata().map_err(file)?.len() < self.at {
+            return Err(Error::Wrong("the audit log was moved aside: take a fresh cluster".to_owned()));
+        }
         log.seek(SeekFrom::Start(self.at)).map_err(file)?;
         let mut text = String::new();
         log.read_to_string(&mut text).map_err(file)?;
