@@ -134,6 +134,7 @@ impl Observer {
         let annotation = |key| own.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
         let world = World {
             now: self.clock.now(),
+            pod_failure_secs: self.defaults.pod_failure_secs,
             identity: identity.clone(),
             deletion: is_deleted(&own.metadata),
             finalizer: own.metadata.finalizers.iter().flatten().any(|one| one == FINALIZER_ENVIRONMENT),

@@ -55,7 +55,10 @@ impl Operator {
             inventories: Inventories::default(),
             payloads: Payloads::default(),
             prober: Prober::new(parts.client.clone(), parts.wakes.clone()),
-            defaults: Defaults { deploy_timeout_secs: config.default_deploy_timeout_secs },
+            defaults: Defaults {
+                deploy_timeout_secs: config.default_deploy_timeout_secs,
+                pod_failure_secs: config.pod_failure_timeout_secs,
+            },
             clock: parts.clock,
         };
         Self {

@@ -20,7 +20,7 @@ mod states;
 mod world;
 
 pub use command::{Command, Notice};
-pub use phase::{Accepted, Phase, Record};
+pub use phase::{Accepted, Ailment, Phase, Record};
 pub use signal::Signal;
 pub use states::{ATTEMPTS_MAX, Component, DISRUPTIONS_MAX, DRAIN_GRACE_SECS, backoff_secs};
 pub use world::{Permission, Planned, Readiness, World};

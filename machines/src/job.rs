@@ -60,15 +60,25 @@ pub struct JobView {
 /// How far a Job is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobState {
-    /// Not ended; the text says what its pod waits for, if it waits.
+    /// Not ended; its pod may be kept from starting.
     Active {
-        /// What the kubelet or the scheduler complains about.
-        waiting: Option<String>,
+        /// What the kubelet, the scheduler or an admission complains about.
+        waiting: Option<Complaint>,
     },
     /// Its container ended well.
     Succeeded,
     /// It ended badly.
     Failed(JobFailure),
+}
+
+/// What keeps a pod from starting; the same words for as long as it is the same cause.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Complaint {
+    /// The class of the cause.
+    pub reason: FailureReason,
+    /// What a person needs to know.
+    pub message: String,
 }
 
 /// Why a Job ended badly.

@@ -39,7 +39,12 @@ impl Machine for Counter {
 }
 
 /// Begins a cycle over a stored phase and answers its first two questions.
-fn begun(phase: u8, status: Option<&str>, version: u32, world: u8) -> (Cycle<Counter>, Turn<Ask<Counter>, Done>) {
+fn begun(
+    phase: u8,
+    status: Option<&str>,
+    version: u32,
+    world: u8,
+) -> (Cycle<Counter>, Turn<Ask<Counter>, Done>) {
     let mut cycle = Cycle::<Counter>::default();
     assert_eq!(cycle.advance(None), Turn::Ask(Ask::Read));
     let stored = Stored { phase, status: status.map(str::to_owned), version };

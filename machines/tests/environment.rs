@@ -7,8 +7,8 @@ use petri_machines::{
         FurnitureId, FurnitureKind, Identity, Invalid, NamespaceRef, Namespaces, Occupancy, Plan, Reason,
         Record, Route, Standing, Truth, World,
     },
-    job::{JobFailure, JobState, JobView, Op},
-    kernel::{Machine as _, Seen, Timestamp},
+    job::{Complaint, JobFailure, JobState, JobView, Op},
+    kernel::{Machine as _, Seen, Timestamp, WakeReason},
     names::{ComponentName, Digest, EnvironmentName, JobName, NamespaceName, Uid},
     reason::FailureReason,
 };
@@ -19,6 +19,10 @@ fn uid(text: &str) -> Uid {
 
 fn name(text: &str) -> ComponentName {
     ComponentName::new(text).unwrap()
+}
+
+fn unready(why: &str, cause: Option<FailureReason>) -> Readiness {
+    Readiness::Unready { why: why.to_owned(), cause }
 }
 
 /// `a; b<-a` with the payload of every component made from `values`.
@@ -47,6 +51,7 @@ impl Life {
     fn new(graph: &str) -> Self {
         let world = World {
             now: Timestamp(1000),
+            pod_failure_secs: 300,
             identity: Identity {
                 uid: uid("env-uid"),
                 name: EnvironmentName::new("demo").unwrap(),
@@ -78,7 +83,7 @@ impl Life {
         for name in names.collect::<Vec<_>>() {
             self.world.components.entry(name).or_insert_with(|| ComponentView {
                 jobs: Seen::Known(vec![]),
-                readiness: Seen::Known(Readiness::Unready("no replicas".to_owned())),
+                readiness: Seen::Known(unready("no replicas", None)),
             });
         }
         let step = Environment::step(self.record.clone(), &self.world).unwrap();
@@ -180,6 +185,23 @@ impl Life {
                 job.state = state.clone();
             }
         }
+    }
+
+    /// Lets the pods of the live Jobs complain.
+    fn complain(&mut self, reason: FailureReason, message: &str) {
+        let complaint = Complaint { reason, message: message.to_owned() };
+        for view in self.world.components.values_mut() {
+            let Seen::Known(jobs) = &mut view.jobs else { continue };
+            for job in jobs.iter_mut().filter(|job| matches!(job.state, JobState::Active { .. })) {
+                job.state = JobState::Active { waiting: Some(complaint.clone()) };
+            }
+        }
+    }
+
+    fn shown(&self) -> (Option<FailureReason>, u8, String) {
+        let step = Environment::step(self.record.clone(), &self.world).unwrap();
+        let component = Environment::status(&step, &self.world).components.remove(0);
+        (component.last_failure_reason, component.deploy_retries, component.message)
     }
 
     fn live(&self) -> usize {
@@ -446,7 +468,7 @@ fn scenario_122_a_slow_workload_is_charged_one_attempt_when_its_time_is_over() {
     let mut life = Life::new("a; b");
     life.run();
     life.end_jobs(&JobState::Succeeded);
-    let slow = Seen::Known(Readiness::Unready("0 of 1 replicas".to_owned()));
+    let slow = Seen::Known(unready("0 of 1 replicas", None));
     life.world.components.get_mut(&name("a")).unwrap().readiness = slow;
     life.run();
     life.world.now = life.world.now.after(900);
@@ -561,4 +583,130 @@ fn a_changed_quota_is_another_plan_and_is_written_before_the_rollout() {
     life.world.intent = Seen::Known(Ok(plan("a", "v2").with_furniture(furniture.into(), None)));
     life.run_with(&JobState::Succeeded);
     assert_eq!(life.log, ["furnish ResourceQuota/petri", "deploy a", "remove Ingress/petri"]);
+}
+
+#[test]
+fn peer_06_an_image_that_cannot_be_pulled_is_told_at_once_and_ends_the_attempt_in_its_time() {
+    let mut life = Life::new("a");
+    life.run();
+    life.end_jobs(&JobState::Succeeded);
+    let a = name("a");
+    let missing = Seen::Known(unready("web: ImagePullBackOff", Some(FailureReason::ImagePull)));
+    life.world.components.get_mut(&a).unwrap().readiness = missing;
+    life.run();
+    assert_eq!(life.shown(), (Some(FailureReason::ImagePull), 0, "web: ImagePullBackOff".to_owned()));
+    let told = life.record.clone();
+    life.world.now = Timestamp(1299);
+    life.run();
+    assert_eq!(life.record, told, "nothing is written while the complaint stands");
+    let wake = Environment::step(told, &life.world).unwrap().wake.unwrap();
+    assert_eq!((wake.at, wake.reason), (Timestamp(1300), WakeReason::PodFailure));
+    life.world.now = Timestamp(1300);
+    life.run();
+    let (reason, retries, message) = life.shown();
+    assert_eq!((reason, retries), (Some(FailureReason::ImagePull), 1));
+    assert!(message.ends_with("web: ImagePullBackOff"), "{message}");
+}
+
+#[test]
+fn peer_06_a_complaint_that_goes_is_forgotten_and_one_of_another_class_has_its_own_time() {
+    let mut life = Life::new("a");
+    life.run();
+    life.end_jobs(&JobState::Succeeded);
+    let at = |life: &mut Life, secs: u64, cause: Option<FailureReason>| {
+        life.world.now = Timestamp(1000 + secs);
+        life.world.components.get_mut(&name("a")).unwrap().readiness = Seen::Known(unready("web", cause));
+        life.run();
+        (life.shown().0, life.record.memory.components[&name("a")].deploy_attempts)
+    };
+    assert_eq!(at(&mut life, 0, Some(FailureReason::Unschedulable)), (Some(FailureReason::Unschedulable), 0));
+    assert_eq!(at(&mut life, 200, Some(FailureReason::ImagePull)), (Some(FailureReason::ImagePull), 0));
+    assert_eq!(at(&mut life, 400, None), (None, 0));
+    assert_eq!(at(&mut life, 500, Some(FailureReason::ImagePull)), (Some(FailureReason::ImagePull), 0));
+    assert_eq!(at(&mut life, 799, Some(FailureReason::ImagePull)), (Some(FailureReason::ImagePull), 0));
+    assert_eq!(at(&mut life, 800, Some(FailureReason::ImagePull)), (Some(FailureReason::ImagePull), 1));
+}
+
+#[test]
+fn peer_06_without_a_time_for_pods_only_the_time_to_become_ready_counts() {
+    let mut life = Life::new("a");
+    life.world.pod_failure_secs = 0;
+    life.run();
+    life.end_jobs(&JobState::Succeeded);
+    let missing = Seen::Known(unready("web", Some(FailureReason::ImagePull)));
+    life.world.components.get_mut(&name("a")).unwrap().readiness = missing;
+    life.run();
+    life.world.now = Timestamp(1899);
+    life.run();
+    assert_eq!((life.shown().0, life.shown().1), (Some(FailureReason::ImagePull), 0));
+    life.world.now = Timestamp(1900);
+    life.run();
+    assert_eq!((life.shown().0, life.shown().1), (Some(FailureReason::ReadinessTimeout), 1));
+}
+
+#[test]
+fn job_03_a_job_whose_pod_cannot_start_is_ended_in_its_time_and_the_next_comes_once_it_is_gone() {
+    let mut life = Life::new("a");
+    life.run();
+    life.complain(FailureReason::ImagePull, "ImagePullBackOff: not found");
+    life.run();
+    let told = (Some(FailureReason::ImagePull), 0, "ImagePullBackOff: not found".to_owned());
+    assert_eq!((life.shown(), life.live()), (told, 1));
+    life.world.now = Timestamp(1300);
+    let step = Environment::step(life.record.clone(), &life.world).unwrap();
+    assert!(
+        matches!(step.commands[..], [Command::Cleanup(Cleanup::DeleteJob { .. })]),
+        "{:?}",
+        step.commands
+    );
+    // It is being deleted: its pod says other things, or nothing, and it is not deleted twice.
+    let Seen::Known(jobs) = &mut life.world.components.get_mut(&name("a")).unwrap().jobs else { panic!() };
+    jobs[0].deleting = true;
+    jobs[0].state = JobState::Active { waiting: None };
+    life.world.now = Timestamp(1310);
+    assert!(!life.step(), "waits for it to go");
+    life.end_jobs(&broken(FailureReason::HelmFailed));
+    life.run();
+    let (reason, retries, message) = life.shown();
+    assert_eq!((reason, retries, life.live()), (Some(FailureReason::ImagePull), 1, 0));
+    assert!(message.ends_with("ImagePullBackOff: not found"), "{message}");
+    life.world.now = Timestamp(1400);
+    life.run_with(&JobState::Succeeded);
+    assert_eq!((life.phase(), life.log.len()), ("Ready", 2));
+}
+
+#[test]
+fn job_03_an_undeploy_job_whose_pod_cannot_start_is_charged_with_the_cause_and_given_up_in_the_end() {
+    let mut life = Life::new("a");
+    life.run_with(&JobState::Succeeded);
+    life.world.deletion = true;
+    for attempt in 0..ATTEMPTS_MAX {
+        life.run();
+        life.complain(FailureReason::Unschedulable, "no node");
+        life.run();
+        assert_eq!(
+            (life.live(), life.shown().0),
+            (1, Some(FailureReason::Unschedulable)),
+            "attempt {attempt}"
+        );
+        life.world.now = life.world.now.after(300);
+        life.step();
+        assert_eq!(life.live(), 0, "attempt {attempt}");
+        life.step();
+        life.world.now = life.world.now.after(600);
+    }
+    assert_eq!(life.condition(ConditionType::CleanupForced), (Truth::True, Reason::AttemptsExhausted));
+    life.run();
+    assert!(!life.world.finalizer);
+}
+
+#[test]
+fn job_03_a_job_that_somebody_deletes_before_its_time_is_lost_as_ever() {
+    let mut life = Life::new("a");
+    life.run();
+    life.complain(FailureReason::ImagePull, "ImagePullBackOff: not found");
+    life.run();
+    life.world.components.get_mut(&name("a")).unwrap().jobs = Seen::Known(vec![]);
+    life.run();
+    assert_eq!((life.shown().0, life.shown().1), (Some(FailureReason::HelmFailed), 1));
 }

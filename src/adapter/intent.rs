@@ -40,6 +40,8 @@ pub struct Inputs<'a> {
 pub struct Defaults {
     /// Seconds that a component has to become ready.
     pub deploy_timeout_secs: u64,
+    /// Seconds that a pod may fail to start before its attempt is charged; 0 for as long as it likes.
+    pub pod_failure_secs: u64,
 }
 
 /// Tells what an environment is asked for.

@@ -6,15 +6,15 @@ use k8s_openapi::{
     jiff,
 };
 use petri_crds::{
-    ConditionType, EnvironmentTemplate, EnvironmentTemplateStatus, EphemeralEnvironment,
-    EphemeralEnvironmentSpec,
+    EnvironmentTemplate, EnvironmentTemplateStatus, EphemeralEnvironment, EphemeralEnvironmentSpec,
 };
 use petri_machines::{
     environment::{Invalid, Plan},
     names::NamespaceName,
 };
 
-/// The reason of a template that is accepted; one that is not bears the reason its environments would get.
+/// The condition's type, and the reason of a template that is accepted; one that is not bears the reason its
+/// environments would get.
 const ACCEPTED: &str = "Accepted";
 /// The shortest name an environment can have: a release name that does not fit with it fits with none.
 const SAMPLE: &str = "e";
@@ -26,7 +26,7 @@ pub fn accepted(template: &EnvironmentTemplate, now: jiff::Timestamp) -> Conditi
         Ok(plan) => ("True", ACCEPTED, summary(&plan)),
         Err(invalid) => ("False", invalid.reason.as_str(), invalid.message),
     };
-    let kind = ConditionType::Accepted.as_str();
+    let kind = ACCEPTED;
     let held = template.status.iter().flat_map(|status| &status.conditions);
     let same = held.filter(|held| held.type_ == kind).find(|held| held.status == status);
     let now = Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now));
@@ -66,7 +66,7 @@ fn judge(template: &EnvironmentTemplate) -> Result<Plan, Invalid> {
         status: None,
     };
     let namespace = NamespaceName::new(SAMPLE_NAMESPACE).expect("the literal is a DNS label");
-    let defaults = Defaults { deploy_timeout_secs: 1 };
+    let defaults = Defaults { deploy_timeout_secs: 1, pod_failure_secs: 300 };
     intent(&Inputs { environment: &sample, template: Some(template), namespace: &namespace, defaults }).plan
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use petri_crds::meta::{ANNOTATION_SERIAL, LABEL_COMPONENT, LABEL_OP};
 use petri_machines::{
-    job::{JobFailure, JobState, JobView, Op},
+    job::{Complaint, JobFailure, JobState, JobView, Op},
     kernel::Timestamp,
     names::{ComponentName, JobName, Uid},
     reason::FailureReason,
@@ -121,7 +121,7 @@ fn verdict(ended: &ContainerStateTerminated, disrupted: bool) -> JobState {
 fn job_failure(reason: &str, message: &str, pod: Option<&PodStatus>, disrupted: bool) -> JobState {
     match (reason, pod) {
         ("DeadlineExceeded", _) => {
-            let waited = pod.and_then(complaint).map(|why| format!(" ({why})")).unwrap_or_default();
+            let waited = pod.and_then(complaint).map(|why| format!(" ({})", why.message)).unwrap_or_default();
             failed(FailureReason::JobDeadline, &format!("{message}{waited}"), disrupted)
         }
         ("PodFailurePolicy", _) => failed(FailureReason::HelmFailed, message, true),
@@ -155,28 +155,44 @@ fn is_disrupted(status: &PodStatus) -> bool {
 }
 
 /// What the kubelet or the scheduler complains about.
-fn complaint(status: &PodStatus) -> Option<String> {
+fn complaint(status: &PodStatus) -> Option<Complaint> {
     let deployer = status.container_statuses.iter().flatten().find(|one| one.name == CONTAINER);
     deployer.and_then(stuck).or_else(|| unscheduled(status))
 }
 
 /// What keeps a container from being started; in the same words at every turn of the kubelet's backoff.
-pub(super) fn stuck(status: &ContainerStatus) -> Option<String> {
+pub(super) fn stuck(status: &ContainerStatus) -> Option<Complaint> {
     let waiting = status.state.as_ref()?.waiting.as_ref()?;
     let reason = waiting.reason.as_deref().filter(|reason| !ON_ITS_WAY.contains(reason))?;
     let message = waiting.message.as_deref().unwrap_or_default();
     // The one follows the other for as long as the image cannot be pulled.
     let reason = if reason == "ErrImagePull" { "ImagePullBackOff" } else { reason };
     let message = message.split_once("ErrImagePull: ").map_or(message, |(_, cause)| cause);
-    Some(format!("{reason}: {message}").trim_end_matches([':', ' ']).to_owned())
+    let told = format!("{reason}: {message}").trim_end_matches([':', ' ']).to_owned();
+    Some(Complaint { reason: class(reason), message: told })
+}
+
+/// The reasons of the kubelet for a container that it cannot start; those not named here are about what it is made
+/// from: its ConfigMaps, its Secrets, its command.
+fn class(reason: &str) -> FailureReason {
+    match reason {
+        "ImagePullBackOff"
+        | "InvalidImageName"
+        | "ErrImageNeverPull"
+        | "ImageInspectError"
+        | "RegistryUnavailable"
+        | "SignatureValidationFailed" => FailureReason::ImagePull,
+        _ => FailureReason::CrashLoop,
+    }
 }
 
 /// Why no node takes a pod.
-pub(super) fn unscheduled(status: &PodStatus) -> Option<String> {
+pub(super) fn unscheduled(status: &PodStatus) -> Option<Complaint> {
     let told = status.conditions.iter().flatten().find(|one| {
         one.type_ == "PodScheduled" && one.status == "False" && one.reason.as_deref() == Some("Unschedulable")
     })?;
-    Some(format!("Unschedulable: {}", told.message.as_deref().unwrap_or_default()))
+    let message = format!("Unschedulable: {}", told.message.as_deref().unwrap_or_default());
+    Some(Complaint { reason: FailureReason::Unschedulable, message })
 }
 
 #[cfg(test)]

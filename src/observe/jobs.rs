@@ -14,9 +14,10 @@ use petri_crds::meta::LABEL_ENVIRONMENT_UID;
 use petri_machines::{
     component::{self, Phase},
     environment::{Identity, Namespaces, Occupancy, Record},
-    job::{JobState, JobView, Op, is_live},
-    kernel::{Seen, seen::Ignorance},
+    job::{Complaint, JobState, JobView, Op, is_live},
+    kernel::{Seen, Timestamp, seen::Ignorance},
     names::{ComponentName, JobName, NamespaceName, Uid},
+    reason::FailureReason,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -51,6 +52,8 @@ impl Payloads {
     }
 }
 
+/// How long before a Job would be ended its pod is looked at live: longer than one look at everything takes.
+const CONFIRM_SECS: u64 = 60;
 /// How long a Job may be without a pod before that is worth a word: its controller answers within a second.
 const PODLESS_SECS: u64 = 10;
 const PODLESS: &str = "no pod was made for the Job: a quota or an admission policy may refuse it";
@@ -107,10 +110,9 @@ impl Observer {
             let namespace = job.metadata.namespace.clone().unwrap_or_default();
             let (true, Ok(name)) = (ours(&namespace), NamespaceName::new(namespace)) else { continue };
             let Some((component, mut view)) = fold::view(&job, &pods) else { continue };
-            if let Some(made_at) = fold::podless_since(&job, &pods).filter(|_| is_live(&view)) {
-                let late_at = made_at.after(PODLESS_SECS);
+            if let Some(late_at) = late_at(&job, &pods, &view) {
                 if late_at <= self.clock.now() {
-                    view.state = JobState::Active { waiting: Some(PODLESS.to_owned()) };
+                    view.state = podless();
                 } else {
                     recheck.at(late_at);
                 }
@@ -120,8 +122,8 @@ impl Observer {
         found
     }
 
-    /// Confirms what would be acted upon: the end of the attempt's Job, or that it vanished, and the Secrets of those
-    /// that are replaced.
+    /// Confirms what would be acted upon: the end of the attempt's Job, that it vanished, or that its pod still cannot
+    /// start when it is to be ended for that; and the Secrets of those that are replaced.
     async fn confirmed(
         &self,
         identity: &Identity,
@@ -135,8 +137,11 @@ impl Observer {
         for (namespace, view) in views {
             let of_attempt = attempt.is_some_and(|attempt| attempt.serial == view.serial);
             let ended = !is_live(&view);
+            let ended_soon = child.and_then(|child| child.ailment.as_ref()).is_some_and(|ailment| {
+                ailment.is_over(self.clock.now().after(CONFIRM_SECS), self.defaults.pod_failure_secs)
+            });
             let confirmed = async {
-                if ended && of_attempt {
+                if of_attempt && (ended || ended_soon) {
                     self.live(identity, &namespace, &view.name, &view.uid).await
                 } else {
                     Ok(Some(view.clone()))
@@ -207,8 +212,23 @@ impl Observer {
             return Ok(None);
         }
         let pods: Vec<Arc<Pod>> = pods.items.into_iter().map(Arc::new).collect();
-        Ok(fold::view(&job, &pods).map(|(_, view)| view))
+        Ok(fold::view(&job, &pods).map(|(_, mut view)| {
+            if late_at(&job, &pods, &view).is_some_and(|at| at <= self.clock.now()) {
+                view.state = podless();
+            }
+            view
+        }))
     }
+}
+
+/// Tells from when on it is worth a word that a live Job has no pod.
+fn late_at(job: &Job, pods: &[Arc<Pod>], view: &JobView) -> Option<Timestamp> {
+    fold::podless_since(job, pods).filter(|_| is_live(view)).map(|made_at| made_at.after(PODLESS_SECS))
+}
+
+fn podless() -> JobState {
+    let complaint = Complaint { reason: FailureReason::QuotaExceeded, message: PODLESS.to_owned() };
+    JobState::Active { waiting: Some(complaint) }
 }
 
 fn op(child: &component::Record) -> Op {

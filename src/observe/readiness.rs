@@ -1,6 +1,6 @@
 //! Whether what was accepted last serves: its workloads first, then its probe.
 
-use super::{Observer, Recheck, ignorance, inventory::Item, probe};
+use super::{Observer, Recheck, ignorance, inventory::Item, pods::Told, probe};
 use crate::{
     adapter::RenderedComponent,
     client::{CALL_MAX, timed},
@@ -85,10 +85,12 @@ impl Observer {
                 recheck.at(next_look(since, self.clock.now()));
             }
             let why = format!("{} {}: {why}", item.kind, item.name);
-            return Seen::Known(Readiness::Unready(match told {
-                Some(told) => format!("{why}; {told}"),
-                None => why,
-            }));
+            return Seen::Known(match told {
+                Some(Told { why: told, cause }) => {
+                    Readiness::Unready { why: format!("{why}; {told}"), cause }
+                }
+                None => Readiness::Unready { why, cause: None },
+            });
         }
         self.probe(asked, &awaited, &items, probed)
     }
@@ -115,10 +117,10 @@ impl Observer {
         let key = Key::environment(asked.identity.name.as_str());
         match (self.prober.result(&key, asked.name, target), awaited.since) {
             (Some(Ok(())), _) => Seen::Known(Readiness::Ready),
-            (Some(Err(why)), _) => Seen::Known(Readiness::Unready(why)),
+            (Some(Err(why)), _) => Seen::Known(Readiness::Unready { why, cause: None }),
             // What was ready stays so until somebody knows better: after a restart nobody has asked yet.
             (None, None) => Seen::Unknown(Ignorance::Unsynced),
-            (None, Some(_)) => Seen::Known(Readiness::Unready(NOT_PROBED.to_owned())),
+            (None, Some(_)) => Seen::Known(Readiness::Unready { why: NOT_PROBED.to_owned(), cause: None }),
         }
     }
 

@@ -255,7 +255,8 @@ async fn a_namespace_of_somebody_else_is_passed_over() {
 /// A stored status in which the Job `job` of attempt 1 was seen and not ended yet.
 fn deploying(namespace: &NamespaceName, job: &str) -> Value {
     let environment = serde_json::from_value(environment(json!([]), json!({}))).unwrap();
-    let (template, defaults) = (template(), crate::adapter::Defaults { deploy_timeout_secs: 900 });
+    let defaults = crate::adapter::Defaults { deploy_timeout_secs: 900, pod_failure_secs: 300 };
+    let template = template();
     let inputs =
         crate::adapter::Inputs { environment: &environment, template: Some(&template), namespace, defaults };
     let plan = crate::adapter::intent(&inputs).plan.unwrap();

@@ -116,10 +116,14 @@ pub async fn image(petri: &Petri<'_>) -> Result<String, Error> {
     petri.apply_object(&petri.environments(), &environment("no-image", "no-image", json!({}))).await?;
     let told = |environment: &EphemeralEnvironment| {
         let components = environment.status.iter().flat_map(|status| &status.components);
-        components.into_iter().any(|c| c.message.as_deref().unwrap_or("").contains("ImagePull"))
+        components.into_iter().any(|component| {
+            let told = component.message.as_deref().unwrap_or_default();
+            component.last_failure_reason.as_deref() == Some("ImagePull") && told.contains("no-such-tag")
+        })
     };
-    let seen =
-        petri.until("no-image", "the image named in the status", Duration::from_secs(30), told).await?;
+    let seen = petri
+        .until("no-image", "ImagePull and the image in the status", Duration::from_secs(30), told)
+        .await?;
     ends(petri, "no-image").await?;
     Ok(summary(&seen))
 }

@@ -1,7 +1,7 @@
 //! What is stored of a component.
 
 use crate::{
-    job::{Attempt, JobFailure},
+    job::{Attempt, Complaint, JobFailure},
     kernel::Timestamp,
     names::{Digest, Uid},
     reason::FailureReason,
@@ -73,6 +73,28 @@ pub struct Accepted {
     pub payload: Digest,
 }
 
+/// A complaint that stands: of the attempt's Job, or of the workload that it deployed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ailment {
+    /// Since when it is of this class.
+    pub since: Timestamp,
+    /// What was told last.
+    pub complaint: Complaint,
+}
+
+impl Ailment {
+    /// Returns when it ends the attempt; `None` when it never does.
+    pub fn ends_at(&self, pod_failure_secs: u64) -> Option<Timestamp> {
+        (pod_failure_secs > 0).then(|| self.since.after(pod_failure_secs))
+    }
+
+    /// Whether it has stood for too long.
+    pub fn is_over(&self, now: Timestamp, pod_failure_secs: u64) -> bool {
+        self.ends_at(pod_failure_secs).is_some_and(|at| at <= now)
+    }
+}
+
 /// The stored form of a component.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -99,6 +121,9 @@ pub struct Record {
     /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<JobFailure>,
+    /// What keeps a pod of the attempt under way from starting; forgotten with the phase it was seen in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ailment: Option<Ailment>,
     /// Whether any attempt was ever committed: if not, there is nothing to undeploy.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub touched: bool,
@@ -121,6 +146,7 @@ impl Record {
             undeploy_attempts: 0,
             disruptions: 0,
             failure: None,
+            ailment: None,
             touched: false,
         }
     }

@@ -4,6 +4,7 @@ use super::{Permission, Phase, Readiness, Record, World};
 use crate::{
     job::{self, JobFailure, JobView, Op, Verdict},
     kernel::{Seen, seen::Ignorance},
+    reason::FailureReason,
 };
 
 /// What the world says to this phase; first match wins.
@@ -38,8 +39,8 @@ pub enum Signal<'w> {
     Lost,
     /// The workload serves.
     Ready,
-    /// The workload does not serve.
-    Unready(&'w str),
+    /// The workload does not serve; a pod may be the cause.
+    Unready(&'w str, Option<FailureReason>),
     /// The workload does not serve and its time is over.
     Overdue(&'w str),
     /// Nothing is awaited.
@@ -83,15 +84,15 @@ impl<'w> Signal<'w> {
                 | Self::Broken(..)
                 | Self::Lost
                 | Self::Ready
-                | Self::Unready(_)
+                | Self::Unready(..)
                 | Self::Overdue(_)
                 | Self::Quiet) => signal,
             },
             Phase::Deploying { attempt } => verdict(attempt, Op::Deploy, world),
             Phase::Settling { give_up_at, .. } => match &world.readiness {
                 Seen::Known(Readiness::Ready) => Self::Ready,
-                Seen::Known(Readiness::Unready(why)) if *give_up_at <= world.now => Self::Overdue(why),
-                Seen::Known(Readiness::Unready(why)) => Self::Unready(why),
+                Seen::Known(Readiness::Unready { why, .. }) if *give_up_at <= world.now => Self::Overdue(why),
+                Seen::Known(Readiness::Unready { why, cause }) => Self::Unready(why, *cause),
                 Seen::Unknown(why) => Self::Unreadable(*why),
             },
             // A component that left comes back by a new rollout only; the parent resets its record then.

@@ -1,8 +1,8 @@
 //! The states of a component and their handlers, on statig without its macro (see ARCHITECTURE.md for why).
 
-use super::{Command, Notice, Phase, Record, Signal, World};
+use super::{Ailment, Command, Notice, Phase, Record, Signal, World};
 use crate::{
-    job::{self, Attempt, JobFailure, JobView, Op},
+    job::{self, Attempt, Complaint, JobFailure, JobView, Op},
     kernel::{Outbox, Timestamp, WakeReason, limits::bounded},
     names::Uid,
     reason::FailureReason,
@@ -58,6 +58,7 @@ impl IntoStateMachine for Component {
 
     // `before_transition` has its arguments swapped in statig 0.4.1; this one is right.
     fn after_transition(&mut self, from: &Phase, to: &Phase, cx: &mut Cx<'_>) {
+        cx.record.ailment = None;
         cx.out.moved(Notice::Moved { from: from.name(), to: to.name() });
     }
 }
@@ -123,7 +124,7 @@ fn staying(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
         | Signal::Broken(..)
         | Signal::Lost
         | Signal::Ready
-        | Signal::Unready(_)
+        | Signal::Unready(..)
         | Signal::Overdue(_)
         | Signal::Quiet => Handled,
     }
@@ -165,7 +166,7 @@ fn pending(not_before: Option<Timestamp>, signal: &Signal<'_>, cx: &mut Cx<'_>) 
         | Signal::Broken(..)
         | Signal::Lost
         | Signal::Ready
-        | Signal::Unready(_)
+        | Signal::Unready(..)
         | Signal::Overdue(_)
         | Signal::Quiet => Super,
     }
@@ -191,7 +192,7 @@ fn submitting(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcom
         | Signal::Held
         | Signal::Early
         | Signal::Ready
-        | Signal::Unready(_)
+        | Signal::Unready(..)
         | Signal::Overdue(_)
         | Signal::Quiet => Super,
     }
@@ -218,16 +219,16 @@ fn seen(attempt: &Attempt, job: &JobView) -> Attempt {
 
 fn deploying(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
     match signal {
-        Signal::Active(job) => waiting(cx, "the deployer Job to end", complaint(job)),
+        Signal::Active(job) => attend(job, "the deployer Job to end", cx),
         Signal::Succeeded(job) => {
             let payload = cx.record.payload.clone();
             cx.record.accepted = payload.map(|payload| accepted(attempt, job.uid.clone(), payload));
             cx.out.notice(Notice::JobEnded { op: Op::Deploy, failure: None });
             Transition(settle(cx))
         }
-        Signal::Broken(_, failure) => charge_deploy((*failure).clone(), true, cx),
+        Signal::Broken(_, failure) => charge_deploy(told(cx, (*failure).clone()), true, cx),
         // Absent is said only of a Job that was never recorded: a damaged record.
-        Signal::Lost | Signal::Absent => charge_deploy(lost(), true, cx),
+        Signal::Lost | Signal::Absent => charge_deploy(told(cx, lost()), true, cx),
         Signal::Busy(other) => waiting(cx, "an older Job of the release to end", other.name.as_str()),
         Signal::Abandoned
         | Signal::Leaving { .. }
@@ -236,7 +237,7 @@ fn deploying(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome
         | Signal::Held
         | Signal::Early
         | Signal::Ready
-        | Signal::Unready(_)
+        | Signal::Unready(..)
         | Signal::Overdue(_)
         | Signal::Quiet => Super,
     }
@@ -257,11 +258,51 @@ fn lost() -> JobFailure {
     JobFailure { reason: FailureReason::HelmFailed, message, disrupted: false }
 }
 
-fn complaint(job: &JobView) -> &str {
-    match &job.state {
-        job::JobState::Active { waiting } => waiting.as_deref().unwrap_or(""),
-        job::JobState::Succeeded | job::JobState::Failed(_) => "",
+/// Remembers since when a complaint of its class stands. Returns the failure once that was too long.
+fn ail(complaint: Option<Complaint>, cx: &mut Cx<'_>) -> Option<JobFailure> {
+    let (now, within) = (cx.world.now, cx.world.pod_failure_secs);
+    let before = cx.record.ailment.take();
+    let Complaint { reason, message } = complaint?;
+    let since = before.filter(|before| before.complaint.reason == reason).map_or(now, |before| before.since);
+    let complaint = Complaint { reason, message: bounded(&message) };
+    let ailment = cx.record.ailment.insert(Ailment { since, complaint });
+    if ailment.is_over(now, within) {
+        return Some(too_long(ailment));
     }
+    if let Some(at) = ailment.ends_at(within) {
+        cx.out.wake_at(at, WakeReason::PodFailure);
+    }
+    None
+}
+
+fn too_long(ailment: &Ailment) -> JobFailure {
+    let Complaint { reason, message } = ailment.complaint.clone();
+    JobFailure { reason, message, disrupted: false }
+}
+
+/// Waits for a Job whose pod may be unable to start. One that was unable for too long is ended, and what becomes of it
+/// is charged once it is gone: never are there two of them.
+fn attend(job: &JobView, what: &'static str, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    let complaint = match &job.state {
+        job::JobState::Active { waiting } => waiting.clone(),
+        job::JobState::Succeeded | job::JobState::Failed(_) => None,
+    };
+    let detail = complaint.as_ref().map(|complaint| complaint.message.clone()).unwrap_or_default();
+    if job.deleting {
+        // A pod that is being ended says nothing of why it could not start: what was told before stands.
+        return waiting(cx, "a Job and its pod to go", &detail);
+    }
+    if ail(complaint, cx).is_none() {
+        return waiting(cx, what, &detail);
+    }
+    cx.out.ensure(Command::DeleteJob { name: job.name.clone(), uid: job.uid.clone() });
+    waiting(cx, "a Job and its pod to go", &detail)
+}
+
+/// Prefers what kept the pod from starting to how its Job then ended.
+fn told(cx: &Cx<'_>, ended: JobFailure) -> JobFailure {
+    let over = |ailment: &&Ailment| ailment.is_over(cx.world.now, cx.world.pod_failure_secs);
+    cx.record.ailment.as_ref().filter(over).map_or(ended, too_long)
 }
 
 fn settling(give_up_at: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
@@ -272,7 +313,11 @@ fn settling(give_up_at: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outc
             cx.record.failure = None;
             Transition(Phase::Ready)
         }
-        Signal::Unready(why) => {
+        Signal::Unready(why, cause) => {
+            let complaint = cause.map(|reason| Complaint { reason, message: (*why).to_owned() });
+            if let Some(failure) = ail(complaint, cx) {
+                return charge_deploy(failure, false, cx);
+            }
             cx.out.wake_at(give_up_at, WakeReason::ReadinessDeadline);
             waiting(cx, "the workload to become ready", why)
         }
@@ -346,7 +391,7 @@ fn draining(kill_at: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome
         | Signal::Broken(..)
         | Signal::Lost
         | Signal::Ready
-        | Signal::Unready(_)
+        | Signal::Unready(..)
         | Signal::Overdue(_)
         | Signal::Quiet => Handled,
     }
@@ -369,20 +414,20 @@ fn undeploying(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outco
         Signal::Active(job) if attempt.job.is_none() => {
             Transition(Phase::Undeploying { attempt: seen(attempt, job) })
         }
-        Signal::Active(job) => waiting(cx, "the undeploy Job to end", complaint(job)),
+        Signal::Active(job) => attend(job, "the undeploy Job to end", cx),
         Signal::Succeeded(_) => {
             cx.out.notice(Notice::JobEnded { op: Op::Undeploy, failure: None });
             Transition(Phase::Gone { forced: false })
         }
-        Signal::Broken(_, failure) => charge_undeploy((*failure).clone(), cx),
-        Signal::Lost => charge_undeploy(lost(), cx),
+        Signal::Broken(_, failure) => charge_undeploy(told(cx, (*failure).clone()), cx),
+        Signal::Lost => charge_undeploy(told(cx, lost()), cx),
         Signal::Unreadable(_) => unreadable(cx),
         Signal::Leaving { .. }
         | Signal::Admitted
         | Signal::Held
         | Signal::Early
         | Signal::Ready
-        | Signal::Unready(_)
+        | Signal::Unready(..)
         | Signal::Overdue(_)
         | Signal::Quiet => Handled,
     }
@@ -426,7 +471,7 @@ fn retreating(not_before: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Ou
         | Signal::Broken(..)
         | Signal::Lost
         | Signal::Ready
-        | Signal::Unready(_)
+        | Signal::Unready(..)
         | Signal::Overdue(_)
         | Signal::Quiet => Handled,
     }

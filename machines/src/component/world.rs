@@ -4,6 +4,7 @@ use crate::{
     job::JobView,
     kernel::{Seen, Timestamp},
     names::Digest,
+    reason::FailureReason,
 };
 
 /// What the parent lets a component do.
@@ -40,8 +41,13 @@ pub struct Planned {
 pub enum Readiness {
     /// All of it is current and available, and the probe answers.
     Ready,
-    /// Something is missing; the text names it.
-    Unready(String),
+    /// Something is missing.
+    Unready {
+        /// What it is.
+        why: String,
+        /// What keeps a pod from starting or staying, when that is why: then waiting on helps little.
+        cause: Option<FailureReason>,
+    },
 }
 
 /// Everything a component may look at.
@@ -49,6 +55,8 @@ pub enum Readiness {
 pub struct World {
     /// The wall clock.
     pub now: Timestamp,
+    /// Seconds that a pod may fail to start before its attempt is charged; 0 for as long as it likes.
+    pub pod_failure_secs: u64,
     /// What the parent lets it do.
     pub permission: Permission,
     /// What is wanted; `None` when that is unknown or the component is not wanted any more.

@@ -105,6 +105,7 @@ fn view(
     let seen = world.components.get(name);
     component::World {
         now: world.now,
+        pod_failure_secs: world.pod_failure_secs,
         permission,
         plan,
         next_serial: next_serial(memory, world),

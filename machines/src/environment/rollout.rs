@@ -52,6 +52,7 @@ fn restarted(
     // An attempt at another payload may have changed the release: then what was accepted last says nothing.
     let untouched = !leaves && record.payload.as_ref() == accepted && !under_way;
     if !goes_on {
+        record.ailment = None;
         let now = world.now;
         record.phase = if planned.immutable && untouched && same(accepted) {
             component::Phase::Settling { since: now, give_up_at: now.after(planned.ready_within_secs) }

@@ -180,7 +180,7 @@ pub struct ComponentStatus {
     pub deploy_retries: u8,
     /// Since when its workload is awaited.
     pub deploying_since: Option<Timestamp>,
-    /// Why the last attempt failed.
+    /// What keeps a pod from starting now, or why the last attempt failed.
     pub last_failure_reason: Option<FailureReason>,
     /// What is awaited or wrong.
     pub message: String,
@@ -313,7 +313,7 @@ fn progress(components: &[ComponentStatus]) -> String {
 
 fn unavailable(memory: &Memory, world: &World) -> Option<String> {
     memory.components.keys().find_map(|name| match &world.components.get(name)?.readiness {
-        Seen::Known(Readiness::Unready(why)) => Some(format!("component {name}: {why}")),
+        Seen::Known(Readiness::Unready { why, .. }) => Some(format!("component {name}: {why}")),
         Seen::Known(Readiness::Ready) | Seen::Unknown(_) => None,
     })
 }
@@ -356,13 +356,14 @@ fn component(name: &ComponentName, record: &component::Record, world: &World) ->
         | component::Phase::Retreating { .. }
         | component::Phase::Gone { .. } => None,
     };
+    let ailment = record.ailment.as_ref().map(|ailment| ailment.complaint.reason);
     ComponentStatus {
         name: name.clone(),
         phase,
         level: record.level,
         deploy_retries: record.deploy_attempts,
         deploying_since,
-        last_failure_reason: record.failure.as_ref().map(|failure| failure.reason),
+        last_failure_reason: ailment.or(record.failure.as_ref().map(|failure| failure.reason)),
         message: bounded(&message(record, world.components.get(name))),
     }
 }
@@ -378,7 +379,7 @@ fn message(record: &component::Record, view: Option<&ComponentView>) -> String {
         component::Phase::Deploying { attempt } => job_message(attempt.serial, view),
         component::Phase::Settling { .. } | component::Phase::Ready => match view.map(|view| &view.readiness)
         {
-            Some(Seen::Known(Readiness::Unready(why))) => why.clone(),
+            Some(Seen::Known(Readiness::Unready { why, .. })) => why.clone(),
             Some(Seen::Known(Readiness::Ready)) | Some(Seen::Unknown(_)) | None => String::new(),
         },
         component::Phase::Failed => failed,
@@ -404,7 +405,7 @@ fn job_message(serial: u64, view: Option<&ComponentView>) -> String {
     let jobs = view.and_then(|view| view.jobs.known());
     let job: Option<&JobView> = jobs.and_then(|jobs| jobs.iter().find(|job| job.serial == serial));
     match job.map(|job| &job.state) {
-        Some(JobState::Active { waiting: Some(why) }) => why.clone(),
+        Some(JobState::Active { waiting: Some(complaint) }) => complaint.message.clone(),
         Some(JobState::Active { waiting: None } | JobState::Succeeded | JobState::Failed(_)) | None => {
             String::new()
         }

@@ -78,6 +78,8 @@ pub struct ComponentView {
 pub struct World {
     /// The wall clock.
     pub now: Timestamp,
+    /// Seconds that a pod may fail to start before its attempt is charged; 0 for as long as it likes.
+    pub pod_failure_secs: u64,
     /// Who it is.
     pub identity: Identity,
     /// Whether its deletion was asked for.

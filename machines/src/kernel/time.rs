@@ -27,6 +27,8 @@ pub enum WakeReason {
     Backoff,
     /// When a component has used up its time to become ready.
     ReadinessDeadline,
+    /// When a pod has failed to start for too long.
+    PodFailure,
     /// When a deployer Job that is in the way of a deletion has had its grace.
     DrainDeadline,
     /// When something that could not be read is to be read again.

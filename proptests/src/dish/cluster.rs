@@ -267,7 +267,7 @@ impl Release {
         use petri_machines::{component::Readiness, kernel::seen::Ignorance};
         match release.filter(|release| Some(release.serial) == accepted) {
             Some(release) if release.ready => Seen::Known(Readiness::Ready),
-            Some(_) => Seen::Known(Readiness::Unready("0 of 1 replicas".to_owned())),
+            Some(_) => Seen::Known(Readiness::Unready { why: "0 of 1 replicas".to_owned(), cause: None }),
             None => Seen::Unknown(Ignorance::NotAsked),
         }
     }

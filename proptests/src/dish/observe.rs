@@ -61,6 +61,7 @@ pub fn observe(cluster: &Cluster, specs: &Specs, own: &Own, record: &Record, bli
     let furniture = furniture(cluster, &record.memory.looks_at(plan, own.deletion));
     World {
         now: Timestamp(cluster.now),
+        pod_failure_secs: 300,
         identity: Identity { uid: Cluster::owner(), name: Cluster::name(), generation: own.generation },
         deletion: own.deletion,
         finalizer: own.finalizer,

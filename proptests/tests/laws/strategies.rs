@@ -1,13 +1,13 @@
 //! Strategies for records and worlds. The pools are small on purpose: what matters is whether two things are equal.
 
 use petri_machines::{
-    component::{self, Accepted, Permission, Planned, Readiness},
+    component::{self, Accepted, Ailment, Permission, Planned, Readiness},
     environment::{
         self, Access, Binding, Blueprint, Cause, ComponentView, Failure, FurnitureId, FurnitureKind,
         Identity, Invalid, Memory, NamespaceRef, Namespaces, Occupancy, Plan, Reason, Rollout, Route,
         Standing,
     },
-    job::{Attempt, JobFailure, JobState, JobView, Op},
+    job::{Attempt, Complaint, JobFailure, JobState, JobView, Op},
     kernel::{Seen, Timestamp, seen::Ignorance},
     names::{ComponentName, Digest, EnvironmentName, JobName, NamespaceName, Uid},
     reason::FailureReason,
@@ -61,6 +61,21 @@ fn failure() -> impl Strategy<Value = JobFailure> + Clone {
     )
 }
 
+fn complaint() -> impl Strategy<Value = Complaint> + Clone {
+    (pod_reason(), select(vec!["", "back-off", "long"])).prop_map(|(reason, message)| {
+        let message = if message == "long" { "é".repeat(4000) } else { message.to_owned() };
+        Complaint { reason, message }
+    })
+}
+
+fn pod_reason() -> impl Strategy<Value = FailureReason> + Clone {
+    select(vec![FailureReason::ImagePull, FailureReason::CrashLoop, FailureReason::AdmissionDenied])
+}
+
+fn pod_failure_secs() -> impl Strategy<Value = u64> + Clone {
+    select(vec![0, 1, 300, u64::MAX])
+}
+
 fn op() -> impl Strategy<Value = Op> + Clone {
     select(vec![Op::Deploy, Op::Undeploy])
 }
@@ -75,7 +90,7 @@ pub fn attempt() -> impl Strategy<Value = Attempt> + Clone {
 
 pub fn job() -> impl Strategy<Value = JobView> + Clone {
     let state = prop_oneof![
-        option::of(Just("ImagePullBackOff".to_owned())).prop_map(|waiting| JobState::Active { waiting }),
+        option::of(complaint()).prop_map(|waiting| JobState::Active { waiting }),
         Just(JobState::Succeeded),
         failure().prop_map(JobState::Failed),
     ];
@@ -121,6 +136,7 @@ pub fn component() -> impl Strategy<Value = component::Record> + Clone {
     let accepted =
         (serial(), job_uid(), payload()).prop_map(|(serial, job, payload)| Accepted { serial, job, payload });
     let counters = (attempts(), attempts(), attempts());
+    let ailment = (time(), complaint()).prop_map(|(since, complaint)| Ailment { since, complaint });
     (
         component_phase(),
         0..4u32,
@@ -128,23 +144,29 @@ pub fn component() -> impl Strategy<Value = component::Record> + Clone {
         option::of(accepted),
         counters,
         option::of(failure()),
+        option::of(ailment),
         any::<bool>(),
     )
-        .prop_map(|(phase, level, payload, accepted, counters, failure, touched)| component::Record {
-            phase,
-            level,
-            payload,
-            accepted,
-            deploy_attempts: counters.0,
-            undeploy_attempts: counters.1,
-            disruptions: counters.2,
-            failure,
-            touched,
+        .prop_map(|(phase, level, payload, accepted, counters, failure, ailment, touched)| {
+            component::Record {
+                phase,
+                level,
+                payload,
+                accepted,
+                deploy_attempts: counters.0,
+                undeploy_attempts: counters.1,
+                disruptions: counters.2,
+                failure,
+                ailment,
+                touched,
+            }
         })
 }
 
 fn readiness() -> impl Strategy<Value = Readiness> + Clone {
-    prop_oneof![Just(Readiness::Ready), Just(Readiness::Unready("web: 0 of 1 replicas".to_owned()))]
+    let unready = option::of(pod_reason())
+        .prop_map(|cause| Readiness::Unready { why: "web: 0 of 1 replicas".to_owned(), cause });
+    prop_oneof![Just(Readiness::Ready), unready]
 }
 
 pub fn planned() -> impl Strategy<Value = Planned> + Clone {
@@ -165,15 +187,18 @@ pub fn component_world() -> impl Strategy<Value = component::World> {
         3 => any::<bool>().prop_map(|turn| Permission::Leaving { turn }),
         1 => Just(Permission::Abandoned),
     ];
-    (present(), permission, option::weighted(0.8, planned()), serial(), seen(jobs()), seen(readiness()))
-        .prop_map(|(now, permission, plan, next_serial, jobs, readiness)| component::World {
+    let times = (present(), pod_failure_secs());
+    (times, permission, option::weighted(0.8, planned()), serial(), seen(jobs()), seen(readiness())).prop_map(
+        |((now, pod_failure_secs), permission, plan, next_serial, jobs, readiness)| component::World {
             now,
+            pod_failure_secs,
             permission,
             plan,
             next_serial,
             jobs,
             readiness,
-        })
+        },
+    )
 }
 
 /// A plan over some of the names. Who depends on whom is drawn as a mask over the names before it: never a cycle.
@@ -368,12 +393,12 @@ pub fn world(plan: Plan) -> impl Strategy<Value = environment::World> {
         prop::bool::weighted(0.1),
         token(),
     );
-    let times = (option::weighted(0.3, time()), option::weighted(0.3, time()));
+    let times = (option::weighted(0.3, time()), option::weighted(0.3, time()), pod_failure_secs());
     let furniture = btree_map(furniture_id(), standing(), 0..4);
     (own, times, seen(intent), namespaces(), views(), furniture).prop_map(
         |(
             (now, deletion, finalizer, held, retry),
-            (expires_at, expiring_at),
+            (expires_at, expiring_at, pod_failure_secs),
             intent,
             namespaces,
             components,
@@ -381,6 +406,7 @@ pub fn world(plan: Plan) -> impl Strategy<Value = environment::World> {
         )| {
             environment::World {
                 now,
+                pod_failure_secs,
                 identity: identity(),
                 deletion,
                 finalizer,

@@ -23,7 +23,7 @@ fn environment(name: &str, spec: Value) -> EphemeralEnvironment {
 
 fn compute(environment: &EphemeralEnvironment, template: Option<&EnvironmentTemplate>) -> Intent {
     let namespace = NamespaceName::new(NAMESPACE).unwrap();
-    let defaults = Defaults { deploy_timeout_secs: 900 };
+    let defaults = Defaults { deploy_timeout_secs: 900, pod_failure_secs: 300 };
     intent(&Inputs { environment, template, namespace: &namespace, defaults })
 }
 

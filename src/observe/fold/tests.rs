@@ -32,7 +32,9 @@ fn check(conditions: Value, pods: &[Arc<Pod>], expected: &str) {
     assert_eq!((component.as_str(), view.serial, view.op), ("api", 7, Op::Deploy));
     let found = match view.state {
         JobState::Active { waiting: None } => "active".to_owned(),
-        JobState::Active { waiting: Some(why) } => format!("waits: {why}"),
+        JobState::Active { waiting: Some(Complaint { reason, message }) } => {
+            format!("{} waits: {message}", reason.as_str())
+        }
         JobState::Succeeded => "succeeded".to_owned(),
         JobState::Failed(failure) => {
             let disrupted = if failure.disrupted { " (disrupted)" } else { "" };
@@ -88,11 +90,14 @@ fn without_a_pod_the_jobs_own_condition_decides() {
 #[test]
 fn a_pod_that_cannot_start_says_why_and_one_that_starts_says_nothing() {
     let pulling = pod("j", waiting("ImagePullBackOff", "no such image"));
-    check(json!([]), &[pulling], "waits: ImagePullBackOff: no such image");
+    check(json!([]), &[pulling], "ImagePull waits: ImagePullBackOff: no such image");
+    let made_of = pod("j", waiting("CreateContainerConfigError", "configmap \"x\" not found"));
+    let expected = "CrashLoop waits: CreateContainerConfigError: configmap \"x\" not found";
+    check(json!([]), &[made_of], expected);
     check(json!([]), &[pod("j", waiting("ContainerCreating", ""))], "active");
     let lonely = json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "0/1 nodes are available"}]});
-    check(json!([]), &[pod("j", lonely)], "waits: Unschedulable: 0/1 nodes are available");
+    check(json!([]), &[pod("j", lonely)], "Unschedulable waits: Unschedulable: 0/1 nodes are available");
 }
 
 #[test]
