@@ -124,15 +124,17 @@ fn occupancy(found: Option<&Namespace>, environment: &Uid) -> Occupancy {
     }
 }
 
+/// Says all that holds the namespace: one condition names the objects, another one whose finalizers they bear.
 fn blocked(namespace: &Namespace) -> Option<String> {
     namespace.metadata.deletion_timestamp.as_ref()?;
     let conditions = namespace.status.as_ref()?.conditions.as_ref()?;
     let stands = |kind: &&str| {
         let told = |one: &&NamespaceCondition| one.type_ == **kind && one.status == "True";
-        conditions.iter().find(told)
+        let told = conditions.iter().find(told)?;
+        Some(format!("{}: {}", told.type_, told.message.as_deref().unwrap_or_default()))
     };
-    let told = BLOCKERS.iter().find_map(stands)?;
-    Some(format!("{}: {}", told.type_, told.message.as_deref().unwrap_or_default()))
+    let told: Vec<String> = BLOCKERS.iter().filter_map(|kind| stands(&kind)).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 #[cfg(test)]
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_hangs_says_what_blocks_it_and_the_cause_comes_first() {
+    fn a_namespace_that_hangs_says_all_that_blocks_it_and_the_cause_comes_first() {
         let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "message": "why"});
         let with = |conditions: Vec<serde_json::Value>| {
             json!({"metadata": {"name": "n", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z",
@@ -172,7 +174,10 @@ mod tests {
             condition("NamespaceFinalizersRemaining", "True"),
             condition("NamespaceContentRemaining", "True"),
         ];
-        check(with(both), "u true Some(\"NamespaceContentRemaining: why\")");
+        check(
+            with(both),
+            "u true Some(\"NamespaceContentRemaining: why; NamespaceFinalizersRemaining: why\")",
+        );
         check(with(vec![condition("NamespaceContentRemaining", "False")]), "u true None");
     }
 }
