@@ -52,10 +52,10 @@ pub(super) async fn check_alone(client: &Client, guard: &NamespaceGuard, alone: 
     let own = format!("{LABEL_ENVIRONMENT_UID}={owner},{LABEL_COMPONENT}={component}");
     let own = ListParams::default().labels(&own);
     let jobs: Api<Job> = Api::namespaced(client.clone(), namespace);
-    let jobs = timed(CALL_MAX, jobs.list(&own)).await?.items;
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let pods: Vec<Arc<Pod>> =
-        timed(CALL_MAX, pods.list(&own)).await?.items.into_iter().map(Arc::new).collect();
+    let (jobs, pods) = tokio::try_join!(timed(CALL_MAX, jobs.list(&own)), timed(CALL_MAX, pods.list(&own)))?;
+    let jobs = jobs.items;
+    let pods: Vec<Arc<Pod>> = pods.items.into_iter().map(Arc::new).collect();
     let others = jobs.iter().filter(|job| job.metadata.name.as_deref() != Some(alone.job.as_str()));
     if let Some(job) = others.into_iter().find(|job| is_live(job, &pods)) {
         return Err(Error::Busy(format!("job {}", job.metadata.name.clone().unwrap_or_default())));
