@@ -4,6 +4,7 @@
 //! turn the stored status into the machine's record and back, [`template_status`] says whether a template is valid.
 
 mod check;
+pub mod furniture;
 pub mod intent;
 pub mod names;
 pub mod record;

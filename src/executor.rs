@@ -11,7 +11,7 @@ use crate::{
     error::CallError,
     leader::Leadership,
     observe::Ledger,
-    render::{Effect, NamespaceGuard, Resource, Target, Write},
+    render::{Effect, Merge, NamespaceGuard, Resource, Target, Write},
 };
 use kube::{
     Client,
@@ -83,6 +83,16 @@ impl Executor {
     async fn write(&self, write: &Write) -> Result<(), Error> {
         match write {
             Write::Create { target, object } => self.create(target, object).await,
+            Write::Upsert { target, object } => self.upsert(target, object).await,
+            Write::Patch { target, merge, body } => {
+                let patch = match merge {
+                    Merge::Json => Patch::Merge(body),
+                    Merge::Strategic => Patch::Strategic(body),
+                };
+                let (api, params) = (self.api(target), PatchParams::default());
+                timed(CALL_MAX, api.patch(&target.name, &params, &patch)).await?;
+                Ok(())
+            }
             Write::Delete { target, uid, resource_version, foreground } => {
                 let params = DeleteParams {
                     preconditions: Some(Preconditions {
@@ -135,6 +145,25 @@ impl Executor {
             return Ok(());
         }
         self.read_back(target, object, error).await
+    }
+
+    /// Replaces the object as it was just read, keeping what others put on its metadata.
+    async fn upsert(&self, target: &Target, wanted: &DynamicObject) -> Result<(), Error> {
+        let api = self.api(target);
+        let Some(found) = timed(CALL_MAX, api.get_opt(&target.name)).await? else {
+            return self.create(target, wanted).await;
+        };
+        if !is_same(&found, wanted) {
+            return Err(Error::Foreign(target.clone()));
+        }
+        let mut object = wanted.clone();
+        let (ours, mut metadata) = (std::mem::take(&mut object.metadata), found.metadata);
+        metadata.labels.get_or_insert_default().extend(ours.labels.unwrap_or_default());
+        metadata.annotations.get_or_insert_default().extend(ours.annotations.unwrap_or_default());
+        metadata.managed_fields = None;
+        object.metadata = metadata;
+        timed(CALL_MAX, api.replace(&target.name, &PostParams::default(), &object)).await?;
+        Ok(())
     }
 
     /// Decides whether what bears the name is what was to be created: by an earlier call whose answer was lost.

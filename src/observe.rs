@@ -4,6 +4,7 @@
 //! Job has really ended.
 
 pub(crate) mod fold;
+mod furniture;
 mod inventory;
 mod jobs;
 mod ledger;
@@ -18,11 +19,12 @@ pub use ledger::Ledger;
 pub use probe::Prober;
 
 use crate::{
-    adapter::{Defaults, Inputs, Intent, RenderedComponent, intent},
+    adapter::{Defaults, Inputs, Intent, RenderedComponent, furniture::Furnishing, intent},
     client::{CALL_MAX, timed},
     clock::Clock,
     controller::{Caches, Guarded, Key},
     error::CallError,
+    render::Backend,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
@@ -31,7 +33,7 @@ use petri_crds::{
     meta::{ANNOTATION_HOLD, ANNOTATION_RETRY, FINALIZER_ENVIRONMENT, TRUE},
 };
 use petri_machines::{
-    environment::{ComponentView, Identity, Invalid, Occupancy, Plan, Reason, Record, World},
+    environment::{ComponentView, FurnitureId, Identity, Invalid, Occupancy, Plan, Reason, Record, World},
     kernel::{Seen, Timestamp, seen::Ignorance},
     names::{ComponentName, EnvironmentName, NameError, NamespaceName, Uid},
 };
@@ -40,6 +42,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+
+/// Seconds before Secrets that kept a plan from being made are read again.
+const SECRET_SECS: u64 = 15;
 
 /// Looks at the cluster for all environments.
 pub struct Observer {
@@ -67,6 +72,10 @@ pub struct Observation {
     pub world: World,
     /// What the Jobs of the plan's components get.
     pub payloads: BTreeMap<ComponentName, RenderedComponent>,
+    /// What the namespace carries besides, as the plan has it.
+    pub furniture: BTreeMap<FurnitureId, Furnishing>,
+    /// The service behind the route, if it was looked for and found.
+    pub backend: Option<Backend>,
     /// The template, if it was found.
     pub template: Option<Arc<EnvironmentTemplate>>,
     /// When to look again for something that no watch reports on, only to tell it.
@@ -106,31 +115,17 @@ impl Observer {
     ) -> Observation {
         let namespaces = self.namespaces(identity, record, is_deleted(&own.metadata)).await;
         let place = place(record, &namespaces, &identity.uid);
-        let (template, intent) = match self.template(own).await {
-            Seen::Unknown(why) => (None, Seen::Unknown(why)),
-            Seen::Known(Err(invalid)) => {
-                let inputs =
-                    Inputs { environment: own, template: None, namespace: &place, defaults: self.defaults };
-                (None, Seen::Known(Intent { plan: Err(invalid), ..intent(&inputs) }))
-            }
-            Seen::Known(Ok(template)) => {
-                let inputs = Inputs {
-                    environment: own,
-                    template: template.as_deref(),
-                    namespace: &place,
-                    defaults: self.defaults,
-                };
-                let intent = intent(&inputs);
-                (template, Seen::Known(intent))
-            }
-        };
-        let expiry = expiry(own, &intent);
-        let (plan, payloads) = match intent {
-            Seen::Unknown(why) => (Seen::Unknown(why), BTreeMap::new()),
-            Seen::Known(intent) => (Seen::Known(intent.plan), intent.payloads),
-        };
         let mut recheck = Recheck::default();
+        let (template, intent) = self.intent(own, &place, &mut recheck).await;
+        let expiry = expiry(own, &intent);
+        let (plan, payloads, made) = match intent {
+            Seen::Unknown(why) => (Seen::Unknown(why), BTreeMap::new(), BTreeMap::new()),
+            Seen::Known(intent) => (Seen::Known(intent.plan), intent.payloads, intent.furniture),
+        };
         let components = self.components(identity, record, &namespaces, &plan, &payloads, &mut recheck).await;
+        let wanted = plan.known().and_then(|plan| plan.as_ref().ok());
+        let furniture = self.furniture(record, wanted, is_deleted(&own.metadata)).await;
+        let backend = self.backend(record, &made, &furniture).await;
         let annotation = |key| own.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
         let world = World {
             now: self.clock.now(),
@@ -145,9 +140,44 @@ impl Observer {
             intent: plan,
             namespaces,
             components,
-            furniture: BTreeMap::new(),
+            furniture,
         };
-        Observation { world, payloads, template, recheck: recheck.0 }
+        Observation { world, payloads, furniture: made, backend, template, recheck: recheck.0 }
+    }
+
+    async fn intent(
+        &self,
+        own: &EphemeralEnvironment,
+        place: &NamespaceName,
+        recheck: &mut Recheck,
+    ) -> (Option<Arc<EnvironmentTemplate>>, Seen<Intent>) {
+        let defaults = self.defaults;
+        let nothing = Inputs { environment: own, template: None, namespace: place, secrets: None, defaults };
+        let template = match self.template(own).await {
+            Seen::Unknown(why) => return (None, Seen::Unknown(why)),
+            Seen::Known(Err(invalid)) => {
+                return (None, Seen::Known(Intent { plan: Err(invalid), ..intent(&nothing) }));
+            }
+            Seen::Known(Ok(template)) => template,
+        };
+        // What goes needs no Secret.
+        let copies = template.as_ref().filter(|_| !is_deleted(&own.metadata));
+        let secrets = match copies {
+            None => None,
+            Some(template) => {
+                match self.secrets(own.metadata.namespace.as_deref().unwrap_or_default(), template).await {
+                    Seen::Unknown(why) => return (Some(Arc::clone(template)), Seen::Unknown(why)),
+                    Seen::Known(secrets) => Some(secrets),
+                }
+            }
+        };
+        let inputs = Inputs { template: template.as_deref(), secrets: secrets.as_ref(), ..nothing };
+        let intent = intent(&inputs);
+        // Secrets are not watched: one that is missing is looked for again.
+        if intent.plan.is_err() && template.as_ref().is_some_and(|found| !found.spec.secrets.is_empty()) {
+            recheck.at(self.clock.now().after(SECRET_SECS));
+        }
+        (template, Seen::Known(intent))
     }
 
     /// Ends what is kept for an environment that is gone.

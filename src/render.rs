@@ -1,15 +1,17 @@
 //! Command → effects, without a call: each effect is one write to the API server with its preconditions.
 
 mod effect;
+mod furniture;
 mod job;
 mod objects;
 mod own;
 mod payload;
 
-pub use effect::{Alone, Effect, NamespaceGuard, Resource, Right, Target, Write};
+pub use effect::{Alone, Effect, Merge, NamespaceGuard, Resource, Right, Target, Write};
+pub use furniture::{Backend, DEFAULT_ACCOUNT, resource};
 pub use job::CONTAINER;
 
-use crate::adapter::RenderedComponent;
+use crate::adapter::{RenderedComponent, furniture::Furnishing};
 use kube::core::DynamicObject;
 use petri_machines::{
     environment::{Cleanup, Command, FurnitureId, Identity, NamespaceRef},
@@ -59,6 +61,10 @@ pub struct RenderContext<'a> {
     pub inputs: &'a BTreeMap<ComponentName, RenderedComponent>,
     /// Labels and annotations that the template asks for on the namespace.
     pub namespace_extras: &'a Extras,
+    /// What the namespace carries besides; not needed for anything that leaves.
+    pub furniture: &'a BTreeMap<FurnitureId, Furnishing>,
+    /// The service behind the route, if it was found.
+    pub backend: Option<&'a Backend>,
     /// W3C trace context for the Jobs.
     pub traceparent: Option<&'a str>,
 }
@@ -115,7 +121,7 @@ pub fn effects(command: &Command, cx: &RenderContext<'_>) -> Result<Vec<Effect>,
             let about = Attempt { namespace, component, op: Op::Deploy, serial: *serial };
             cx.job(&about, Some(input))?
         }
-        Command::Furnish { item, .. } => return Err(RenderError::NoFurniture(item.clone())),
+        Command::Furnish { namespace, item, digest } => furniture::furnish(item, digest, namespace, cx)?,
         Command::Cleanup(cleanup) => self::cleanup(cleanup, cx)?,
     };
     Ok(vec![effect])
@@ -137,7 +143,7 @@ fn cleanup(cleanup: &Cleanup, cx: &RenderContext<'_>) -> Result<Effect, RenderEr
             let about = Attempt { namespace, component, op: Op::Undeploy, serial: *serial };
             cx.job(&about, None)?
         }
-        Cleanup::Unfurnish { item, .. } => return Err(RenderError::NoFurniture(item.clone())),
+        Cleanup::Unfurnish { namespace, item, uid } => furniture::unfurnish(item, uid, namespace, cx),
         Cleanup::DeleteNamespace(namespace) => {
             let target =
                 Target { resource: Resource::Namespace, namespace: None, name: namespace.name.to_string() };

@@ -28,6 +28,8 @@ pub const PART_OF: &str = "petri";
 
 /// Annotation on a Job and its pod: the serial of the attempt, decimal; it only grows within an environment.
 pub const ANNOTATION_SERIAL: &str = "petri.run/serial";
+/// Annotation on what a namespace carries besides its components: digest of what it was made from.
+pub const ANNOTATION_DIGEST: &str = "petri.run/digest";
 /// Annotation on an environment: a new value runs the whole graph again, on Failed and on Ready.
 pub const ANNOTATION_RETRY: &str = "petri.run/retry";
 /// Annotation on an environment: `true` means that it neither expires nor cleans up.

@@ -5,6 +5,7 @@
 mod audit;
 mod bad_input;
 mod faults;
+mod furniture;
 mod golden;
 mod invariants;
 mod kill;
@@ -54,6 +55,7 @@ pub fn all() -> Vec<Case> {
         case!("a foreign namespace in the way is left alone", bad_input::foreign),
         case!("a namespace deleted by hand is said, and the deletion still ends", bad_input::lost),
         case!("a chart from an HTTP repository deploys, and a missing version is said", repository::run),
+        case!("quota, limits, policy, copied secrets and route stand when it is Ready", furniture::run),
         case!("the operator killed after each kind of write ends where it would have", kill::run),
     ]
 }

@@ -4,6 +4,7 @@ mod rendering;
 
 use super::{
     check,
+    furniture::{self, Furnishing, Secrets},
     source::is_immutable,
     ttl::{self, Expiry},
     values::ValuesError,
@@ -11,9 +12,9 @@ use super::{
 use crate::deployer::payload::{ComponentPayload, HelmSource, Payload};
 use petri_crds::{EnvironmentTemplate, EphemeralEnvironment, HttpGet, duration::timeout_secs};
 use petri_machines::{
-    environment::{Blueprint, Invalid, Plan, Reason},
+    environment::{Blueprint, FurnitureId, Invalid, Plan, Reason},
     kernel::Timestamp,
-    names::{ComponentName, Digest, NamespaceName, ReleaseName, Uid},
+    names::{ComponentName, Digest, EnvironmentName, NamespaceName, ReleaseName, Uid},
 };
 use rendering::Rendering;
 use serde_json::{Value, json};
@@ -31,6 +32,8 @@ pub struct Inputs<'a> {
     pub template: Option<&'a EnvironmentTemplate>,
     /// The workload namespace, as decided, or the first candidate.
     pub namespace: &'a NamespaceName,
+    /// The Secrets that the template names; `None` where nobody looks at them.
+    pub secrets: Option<&'a Secrets>,
     /// What holds where a template says nothing.
     pub defaults: Defaults,
 }
@@ -54,7 +57,9 @@ pub struct Intent {
     /// When a tenth of the time to live is left.
     pub expiring_at: Option<Timestamp>,
     /// What the Jobs of the plan's components get; empty without a plan.
-    pub payloads: BTreeMap<ComponentName, RenderedComponent>,
+    pub payloads: Payloads,
+    /// What the namespace carries besides; empty without a plan.
+    pub furniture: Furniture,
 }
 
 /// Holds everything that the deploy Job of a component gets, besides the serial.
@@ -104,7 +109,7 @@ impl RenderedComponent {
 }
 
 /// Writes JSON with sorted keys, whatever order the map type of this build keeps.
-fn canonical(value: &Value) -> String {
+pub(super) fn canonical(value: &Value) -> String {
     match value {
         Value::Object(map) => {
             let sorted: BTreeMap<&String, &Value> = map.iter().collect();
@@ -123,16 +128,17 @@ pub fn intent(inputs: &Inputs<'_>) -> Intent {
         Ok(expiry) => (expiry, Ok(())),
         Err(error) => (Expiry::default(), Err(invalid(Reason::InvalidTTL, format!("ttl: {error}")))),
     };
-    let (plan, payloads) = match ttl.and_then(|()| plan(inputs)) {
-        Ok((plan, payloads)) => (Ok(plan), payloads),
-        Err(invalid) => (Err(invalid), BTreeMap::new()),
+    let (plan, payloads, furniture) = match ttl.and_then(|()| plan(inputs)) {
+        Ok((plan, payloads, furniture)) => (Ok(plan), payloads, furniture),
+        Err(invalid) => (Err(invalid), BTreeMap::new(), BTreeMap::new()),
     };
-    Intent { plan, expires_at: expiry.at, expiring_at: expiry.near_at, payloads }
+    Intent { plan, expires_at: expiry.at, expiring_at: expiry.near_at, payloads, furniture }
 }
 
 type Payloads = BTreeMap<ComponentName, RenderedComponent>;
+type Furniture = BTreeMap<FurnitureId, Furnishing>;
 
-fn plan(inputs: &Inputs<'_>) -> Result<(Plan, Payloads), Invalid> {
+fn plan(inputs: &Inputs<'_>) -> Result<(Plan, Payloads, Furniture), Invalid> {
     let environment = inputs.environment;
     let Some(template) = inputs.template else {
         let (name, namespace) = (&environment.spec.template, environment.metadata.namespace.as_deref());
@@ -161,7 +167,11 @@ fn plan(inputs: &Inputs<'_>) -> Result<(Plan, Payloads), Invalid> {
     }
     let mut plan = Plan::new(&blueprints).map_err(misconfigured)?;
     plan.digest = with_probes(&plan.digest, &payloads);
-    Ok((plan, payloads))
+    let name = EnvironmentName::new(environment.metadata.name.clone().unwrap_or_default());
+    let name = name.map_err(misconfigured)?;
+    let (furniture, route) = furniture::furniture(inputs, &template.spec, &name)?;
+    let digests = furniture.iter().map(|(id, made)| (id.clone(), made.digest())).collect();
+    Ok((plan.with_furniture(digests, route), payloads, furniture))
 }
 
 /// A changed probe is a changed plan, although no Job gets to see it.
@@ -178,7 +188,7 @@ fn invalid(reason: Reason, message: String) -> Invalid {
     Invalid { reason, message }
 }
 
-fn misconfigured(why: impl ToString) -> Invalid {
+pub(super) fn misconfigured(why: impl ToString) -> Invalid {
     invalid(Reason::InvalidConfiguration, why.to_string())
 }
 

@@ -1,7 +1,8 @@
 //! Names that the adapter derives from custom resources.
 
+use super::furniture::target;
 use crate::deployer::payload::{ComponentPayload, HelmSource, Payload};
-use petri_crds::Ingress;
+use petri_crds::{EnvironmentTemplateSpec, Ingress};
 use petri_machines::names::{ComponentName, EnvironmentName, NameError, NamespaceName, ReleaseName, Uid};
 
 /// Gives the payload of an undeploy Job: it needs the release's name and no template.
@@ -28,12 +29,15 @@ pub fn undeploy_payload(
     })
 }
 
-/// Gives the address of an environment: one label under the template's domain. The label fits, since an environment
-/// whose name is longer than a release's has no valid plan.
-pub fn url(environment: &EnvironmentName, ingress: &Ingress) -> Option<String> {
-    if ingress.domain.is_empty() {
-        return None;
-    }
+/// Gives the host of an environment: one label under the template's domain. The label fits, since an environment whose
+/// name is longer than a release's, or holds a dot, has no valid plan.
+pub fn host(environment: &EnvironmentName, ingress: &Ingress) -> Option<String> {
+    Some(format!("{environment}.{}", ingress.domain)).filter(|_| !ingress.domain.is_empty())
+}
+
+/// Gives the address of an environment; `None` when nothing says which component gets the requests.
+pub fn url(environment: &EnvironmentName, template: &EnvironmentTemplateSpec) -> Option<String> {
+    let ingress = template.ingress.as_ref().filter(|_| target(template).is_some())?;
     let scheme = if ingress.tls_secret_name.is_empty() { "http" } else { "https" };
-    Some(format!("{scheme}://{environment}.{}", ingress.domain))
+    host(environment, ingress).map(|host| format!("{scheme}://{host}"))
 }

@@ -23,7 +23,7 @@ const SAMPLE_NAMESPACE: &str = "petri-env-00000000";
 /// Judges a template as if an environment of it existed: graph, names, template syntax, references.
 pub fn accepted(template: &EnvironmentTemplate, now: jiff::Timestamp) -> Condition {
     let (status, reason, message) = match judge(template) {
-        Ok(plan) => ("True", ACCEPTED, summary(&plan)),
+        Ok(plan) => ("True", ACCEPTED, summary(template, &plan)),
         Err(invalid) => ("False", invalid.reason.as_str(), invalid.message),
     };
     let kind = ACCEPTED;
@@ -67,12 +67,25 @@ fn judge(template: &EnvironmentTemplate) -> Result<Plan, Invalid> {
     };
     let namespace = NamespaceName::new(SAMPLE_NAMESPACE).expect("the literal is a DNS label");
     let defaults = Defaults { deploy_timeout_secs: 1, pod_failure_secs: 300 };
-    intent(&Inputs { environment: &sample, template: Some(template), namespace: &namespace, defaults }).plan
+    intent(&Inputs {
+        environment: &sample,
+        template: Some(template),
+        namespace: &namespace,
+        secrets: None,
+        defaults,
+    })
+    .plan
 }
 
-fn summary(plan: &Plan) -> String {
+fn summary(template: &EnvironmentTemplate, plan: &Plan) -> String {
     let levels = plan.components.iter().map(|component| component.planned.level + 1).max().unwrap_or(0);
-    format!("{} components on {levels} levels", plan.components.len())
+    let domain = template.spec.ingress.as_ref().is_some_and(|ingress| !ingress.domain.is_empty());
+    let routeless = if domain && plan.route.is_none() {
+        "; no URL: ingress.component is needed, since not exactly one component is one that nothing depends on"
+    } else {
+        ""
+    };
+    format!("{} components on {levels} levels{routeless}", plan.components.len())
 }
 
 #[cfg(test)]

@@ -29,8 +29,13 @@ fn judge_environment(manifest: &str) -> Option<Result<(), String>> {
     let template = serde_json::from_value(template).unwrap();
     let namespace = NamespaceName::new("petri-env-00000000").unwrap();
     let defaults = Defaults { deploy_timeout_secs: 1, pod_failure_secs: 300 };
-    let inputs =
-        Inputs { environment: &environment, template: Some(&template), namespace: &namespace, defaults };
+    let inputs = Inputs {
+        environment: &environment,
+        template: Some(&template),
+        namespace: &namespace,
+        secrets: None,
+        defaults,
+    };
     Some(intent(&inputs).plan.map(drop).map_err(|invalid: Invalid| invalid.message))
 }
 

@@ -175,6 +175,8 @@ impl<'a> Pass<'a> {
             settings: &self.operator.settings,
             inputs: &observation.payloads,
             namespace_extras: &extras,
+            furniture: &observation.furniture,
+            backend: observation.backend.as_ref(),
             traceparent: annotations.and_then(|all| all.get(ANNOTATION_TRACEPARENT)).map(String::as_str),
         };
         let rendered = match effects(command, &cx) {

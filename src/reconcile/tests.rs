@@ -257,8 +257,13 @@ fn deploying(namespace: &NamespaceName, job: &str) -> Value {
     let environment = serde_json::from_value(environment(json!([]), json!({}))).unwrap();
     let defaults = crate::adapter::Defaults { deploy_timeout_secs: 900, pod_failure_secs: 300 };
     let template = template();
-    let inputs =
-        crate::adapter::Inputs { environment: &environment, template: Some(&template), namespace, defaults };
+    let inputs = crate::adapter::Inputs {
+        environment: &environment,
+        template: Some(&template),
+        namespace,
+        secrets: None,
+        defaults,
+    };
     let plan = crate::adapter::intent(&inputs).plan.unwrap();
     let payload = &plan.components[0].planned.payload;
     json!({"controllerStateVersion": 1, "machine": {

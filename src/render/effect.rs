@@ -2,10 +2,11 @@
 
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{Namespace, Secret, ServiceAccount},
+    core::v1::{LimitRange, Namespace, ResourceQuota, Secret, ServiceAccount},
+    networking::v1::{Ingress, NetworkPolicy},
     rbac::v1::RoleBinding,
 };
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use petri_crds::EphemeralEnvironment;
 use petri_machines::{
     environment::NamespaceRef,
@@ -26,6 +27,16 @@ pub enum Resource {
     Secret,
     /// batch/v1 Job.
     Job,
+    /// v1 ResourceQuota.
+    ResourceQuota,
+    /// v1 LimitRange.
+    LimitRange,
+    /// networking.k8s.io/v1 NetworkPolicy.
+    NetworkPolicy,
+    /// networking.k8s.io/v1 Ingress.
+    Ingress,
+    /// gateway.networking.k8s.io/v1 HTTPRoute; the cluster may not have it.
+    HttpRoute,
     /// The own kind.
     Environment,
 }
@@ -39,6 +50,13 @@ impl Resource {
             Self::ServiceAccount => ApiResource::erase::<ServiceAccount>(&()),
             Self::Secret => ApiResource::erase::<Secret>(&()),
             Self::Job => ApiResource::erase::<Job>(&()),
+            Self::ResourceQuota => ApiResource::erase::<ResourceQuota>(&()),
+            Self::LimitRange => ApiResource::erase::<LimitRange>(&()),
+            Self::NetworkPolicy => ApiResource::erase::<NetworkPolicy>(&()),
+            Self::Ingress => ApiResource::erase::<Ingress>(&()),
+            Self::HttpRoute => {
+                ApiResource::from_gvk(&GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", "HTTPRoute"))
+            }
             Self::Environment => ApiResource::erase::<EphemeralEnvironment>(&()),
         }
     }
@@ -78,6 +96,15 @@ pub enum Right {
     Deployer,
 }
 
+/// How a patch is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Merge {
+    /// RFC 7386: lists are replaced.
+    Json,
+    /// As the kind says: lists of named things are merged by name.
+    Strategic,
+}
+
 /// One write.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Write {
@@ -87,6 +114,22 @@ pub enum Write {
         target: Target,
         /// What.
         object: Box<DynamicObject>,
+    },
+    /// Creates, or replaces what this environment made, as it was read a moment before.
+    Upsert {
+        /// Where.
+        target: Target,
+        /// What.
+        object: Box<DynamicObject>,
+    },
+    /// Changes a part of an object that is not Petri's alone.
+    Patch {
+        /// Which.
+        target: Target,
+        /// How.
+        merge: Merge,
+        /// What; names the UID where there must be no doubt.
+        body: serde_json::Value,
     },
     /// Deletes exactly this object.
     Delete {

@@ -9,11 +9,11 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use petri_crds::meta::{
-    DEPLOYER_SERVICE_ACCOUNT, LABEL_ENVIRONMENT, LABEL_ENVIRONMENT_UID, LABEL_MANAGED, LABEL_MANAGED_BY,
-    LABEL_PART_OF, MANAGED_BY, PART_OF, TRUE,
+    ANNOTATION_DIGEST, DEPLOYER_SERVICE_ACCOUNT, LABEL_ENVIRONMENT, LABEL_ENVIRONMENT_UID, LABEL_MANAGED,
+    LABEL_MANAGED_BY, LABEL_PART_OF, MANAGED_BY, PART_OF, TRUE,
 };
 use petri_machines::{
-    environment::NamespaceRef,
+    environment::{FurnitureKind, NamespaceRef},
     names::{LABEL_MAX, NamespaceName},
 };
 use std::collections::BTreeMap;
@@ -48,7 +48,10 @@ pub(super) fn labels(cx: &RenderContext<'_>) -> Labels {
 pub(super) fn namespace(name: &NamespaceName, cx: &RenderContext<'_>) -> Result<Made, RenderError> {
     let mut all = cx.namespace_extras.labels.clone();
     all.extend(labels(cx));
-    let annotations = cx.namespace_extras.annotations.clone();
+    let mut annotations = cx.namespace_extras.annotations.clone();
+    let own = cx.furniture.iter().find(|(id, _)| id.kind == FurnitureKind::Namespace);
+    annotations
+        .extend(own.map(|(_, made)| (ANNOTATION_DIGEST.to_owned(), made.digest().as_str().to_owned())));
     let metadata = ObjectMeta {
         name: text(name),
         labels: Some(all),

@@ -1,6 +1,12 @@
 use super::*;
-use crate::deployer::payload::{HelmSource, SecretRef};
-use petri_machines::names::{EnvironmentName, ReleaseName};
+use crate::{
+    adapter::{Defaults, Inputs, intent},
+    deployer::payload::{HelmSource, SecretRef},
+};
+use petri_machines::{
+    environment::FurnitureKind,
+    names::{EnvironmentName, ReleaseName},
+};
 use serde_json::json;
 
 fn uid(text: &str) -> Uid {
@@ -53,6 +59,8 @@ fn rendered_with(command: &Command, helm: HelmSource) -> Vec<Effect> {
         settings: &settings(),
         inputs: &inputs,
         namespace_extras: &extras,
+        furniture: &BTreeMap::new(),
+        backend: None,
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     };
     effects(command, &cx).unwrap()
@@ -171,8 +179,76 @@ fn a_component_without_input_is_a_fault_and_not_an_empty_release() {
         settings: &settings(),
         inputs: &BTreeMap::new(),
         namespace_extras: &Extras::default(),
+        furniture: &BTreeMap::new(),
+        backend: None,
         traceparent: None,
     };
     let command = Command::CreatePayload { namespace: namespace(), component: api(), serial: 1 };
     assert_eq!(effects(&command, &cx).unwrap_err().to_string(), "component api has no rendered input");
+}
+
+/// Renders what a template asks for besides components, through the adapter as in a pass, with a service that was found.
+fn furnished(spec: serde_json::Value, kind: FurnitureKind) -> Vec<Effect> {
+    let secret = json!({"metadata": {"name": "pull", "labels": {"petri.run/shareable": "true"}},
+        "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}});
+    let secrets = BTreeMap::from([("pull".to_owned(), serde_json::from_value(secret).unwrap())]);
+    let mut whole = json!({"components": [{"name": "web", "helm": {"path": "/charts/web"}}]});
+    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    let template = json!({"metadata": {"name": "t"}, "spec": whole});
+    let environment = json!({"metadata": {"name": "pr-7"}, "spec": {"template": "t"}});
+    let intent = intent(&Inputs {
+        environment: &serde_json::from_value(environment).unwrap(),
+        template: Some(&serde_json::from_value(template).unwrap()),
+        namespace: &namespace().name,
+        secrets: Some(&secrets),
+        defaults: Defaults { deploy_timeout_secs: 900, pod_failure_secs: 300 },
+    });
+    let plan = intent.plan.unwrap();
+    let (item, digest) = plan.furniture.into_iter().find(|(id, _)| id.kind == kind).unwrap();
+    let identity =
+        Identity { uid: uid("env-uid"), name: EnvironmentName::new("pr-7").unwrap(), generation: 3 };
+    let own = Own { namespace: "n".to_owned(), resource_version: "1".to_owned(), finalizers: Vec::new() };
+    let backend = Backend { service: "pr-7-web-front".to_owned(), port: 8080 };
+    let cx = RenderContext {
+        identity: &identity,
+        own: &own,
+        settings: &settings(),
+        inputs: &BTreeMap::new(),
+        namespace_extras: &Extras::default(),
+        furniture: &intent.furniture,
+        backend: Some(&backend),
+        traceparent: None,
+    };
+    let uid = uid("held");
+    let commands = [
+        Command::Furnish { namespace: namespace(), item: item.clone(), digest },
+        Command::Cleanup(Cleanup::Unfurnish { namespace: namespace(), item, uid }),
+    ];
+    commands.iter().flat_map(|command| effects(command, &cx).unwrap()).collect()
+}
+
+#[test]
+fn each_piece_of_furniture_is_rendered_and_removed_as_committed() {
+    let namespace = json!({"namespace": {
+        "labels": {"team": "blue"}, "annotations": {"note": "hello"}, "networkPolicy": "isolate",
+        "resourceQuota": {"hard": {"pods": "9"}},
+        "limitRange": {"limits": [{"type": "Container", "default": {"memory": "64Mi"}}]},
+    }});
+    let secrets = json!({"secrets": [{"name": "pull", "imagePull": true}]});
+    let ingress = json!({"secrets": [{"name": "pull"}], "ingress": {"domain": "preview.example.com",
+        "className": "nginx", "tlsSecretName": "pull", "annotations": {"a": "b"}}});
+    let gateway = json!({"ingress": {"domain": "preview.example.com",
+        "gateway": {"name": "public", "namespace": "gateways", "sectionName": "http"}}});
+    for (name, spec, kind) in [
+        ("furnish_namespace", &namespace, FurnitureKind::Namespace),
+        ("furnish_quota", &namespace, FurnitureKind::ResourceQuota),
+        ("furnish_limits", &namespace, FurnitureKind::LimitRange),
+        ("furnish_policy", &namespace, FurnitureKind::NetworkPolicy),
+        ("furnish_secret", &secrets, FurnitureKind::Secret),
+        ("furnish_pull_secret", &secrets, FurnitureKind::PullSecret),
+        ("furnish_ingress", &ingress, FurnitureKind::Ingress),
+        ("furnish_http_route", &gateway, FurnitureKind::HttpRoute),
+    ] {
+        insta::assert_yaml_snapshot!(name, furnished(spec.clone(), kind));
+    }
 }

@@ -100,7 +100,7 @@ fn variables(
         "Slug": name.as_str().replace('-', "_"),
         "Namespace": namespace.as_str(),
     });
-    if let Some(url) = template.ingress.as_ref().and_then(|ingress| url(name, ingress)) {
+    if let Some(url) = url(name, template) {
         env["URL"] = url.into();
     }
     Variables::new(&json!({ "Env": env }))

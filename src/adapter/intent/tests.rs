@@ -24,7 +24,7 @@ fn environment(name: &str, spec: Value) -> EphemeralEnvironment {
 fn compute(environment: &EphemeralEnvironment, template: Option<&EnvironmentTemplate>) -> Intent {
     let namespace = NamespaceName::new(NAMESPACE).unwrap();
     let defaults = Defaults { deploy_timeout_secs: 900, pod_failure_secs: 300 };
-    intent(&Inputs { environment, template, namespace: &namespace, defaults })
+    intent(&Inputs { environment, template, namespace: &namespace, secrets: None, defaults })
 }
 
 /// One Helm component named `api` with what is given beside its chart.
@@ -417,4 +417,61 @@ fn equal_inputs_give_equal_digests_and_each_thing_that_matters_changes_them() {
         let found = digests(&spec, &json!({}));
         assert!(found.0 != plan && found.1 == payload, "what no Job sees changes the plan only: {spec}");
     }
+}
+
+/// What a template with these secrets is answered, when these Secrets are there.
+fn copied(secrets: Value, held: &[Value]) -> Intent {
+    let template =
+        template(json!({"components": [{"name": "api", "helm": {"path": "/c"}}], "secrets": secrets}));
+    let held: Vec<k8s_openapi::api::core::v1::Secret> =
+        held.iter().map(|one| serde_json::from_value(one.clone()).unwrap()).collect();
+    let named = held.into_iter().map(|one| (one.metadata.name.clone().unwrap(), one)).collect();
+    let namespace = NamespaceName::new(NAMESPACE).unwrap();
+    intent(&Inputs {
+        environment: &environment("pr-7", json!({})),
+        template: Some(&template),
+        namespace: &namespace,
+        secrets: Some(&named),
+        defaults: Defaults { deploy_timeout_secs: 900, pod_failure_secs: 300 },
+    })
+}
+
+#[test]
+fn a_secret_that_is_missing_or_not_shareable_is_named_and_its_content_belongs_to_the_plan() {
+    let secret = |shareable: &str, data: &str| {
+        json!({"metadata": {"name": "pull", "labels": {"petri.run/shareable": shareable}},
+            "data": {"token": data}})
+    };
+    let named = json!([{"name": "pull", "imagePull": true}]);
+    let refused = |held: &[Value]| copied(named.clone(), held).plan.unwrap_err();
+    let missing = refused(&[]);
+    assert_eq!(missing.reason, Reason::InvalidConfiguration);
+    assert!(missing.message.starts_with("secrets[pull]: there is no such Secret"), "{}", missing.message);
+    let message = refused(&[secret("false", "YQ==")]).message;
+    assert!(message.ends_with("lacks the label petri.run/shareable=true"), "{message}");
+    let digest = |data: &str| copied(named.clone(), &[secret("true", data)]).plan.unwrap().digest;
+    assert_eq!(digest("YQ=="), digest("YQ=="));
+    assert_ne!(digest("YQ=="), digest("Yg=="), "another content is another plan");
+    let kinds: Vec<_> = copied(named.clone(), &[secret("true", "YQ==")]).furniture.into_keys().collect();
+    assert_eq!(kinds.iter().map(ToString::to_string).collect::<Vec<_>>(), ["Secret/pull", "PullSecret/pull"]);
+}
+
+#[test]
+fn requests_go_to_the_one_component_that_nothing_depends_on_and_without_one_there_is_no_url() {
+    let component =
+        |name: &str, needs: &[&str]| json!({"name": name, "helm": {"path": "/c"}, "dependsOn": needs});
+    let route = |components: Value, ingress: Value| {
+        let template = template(json!({"components": components, "ingress": ingress}));
+        let plan = compute(&environment("pr-7", json!({})), Some(&template)).plan.unwrap();
+        plan.route.map(|route| format!("{} {}", route.item, route.url))
+    };
+    let chain = json!([component("db", &[]), component("web", &["db"])]);
+    let two = json!([component("api", &[]), component("web", &[])]);
+    let expected = |kind: &str| Some(format!("{kind}/petri http://pr-7.example.com"));
+    assert_eq!(route(chain.clone(), json!({"domain": "example.com"})), expected("Ingress"));
+    let gateway = json!({"domain": "example.com", "gateway": {"name": "public"}});
+    assert_eq!(route(chain.clone(), gateway), expected("HTTPRoute"));
+    assert_eq!(route(two.clone(), json!({"domain": "example.com"})), None);
+    assert_eq!(route(two, json!({"domain": "example.com", "component": "api"})), expected("Ingress"));
+    assert_eq!(route(chain, json!({})), None);
 }
