@@ -283,6 +283,17 @@ fn job(uid: &str, name: &str, namespace: &NamespaceName, status: Value) -> Value
 /// One pass while the recorded Job `j` of attempt 1 is in the cache as `cached` and at the server as `live`; returns
 /// the phase of the component that is stored then.
 async fn component_after(cached: Option<Value>, live: Option<(&str, Value)>) -> String {
+    let (component, writes) = pass_over(None, cached, live).await;
+    assert!(writes.iter().all(|write| write == STATUS), "{writes:?}");
+    component
+}
+
+/// The same with a complaint that stands in the record, if any, and with what was written.
+async fn pass_over(
+    ailment: Option<Value>,
+    cached: Option<Value>,
+    live: Option<(&str, Value)>,
+) -> (String, Vec<String>) {
     let uid = Uid::new("env").unwrap();
     let namespace = NamespaceName::candidates(&uid)[0].clone();
     let name = petri_machines::names::JobName::of(
@@ -292,7 +303,11 @@ async fn component_after(cached: Option<Value>, live: Option<(&str, Value)>) -> 
         petri_machines::job::Op::Deploy,
         1,
     );
-    let own = environment(json!(["petri.run/cleanup"]), deploying(&namespace, "j"));
+    let mut status = deploying(&namespace, "j");
+    if let Some(ailment) = ailment {
+        status["machine"]["components"]["api"]["ailment"] = ailment;
+    }
+    let own = environment(json!(["petri.run/cleanup"]), status);
     let stage = Stage::with_jobs(
         Some(template()),
         Some(own),
@@ -311,14 +326,14 @@ async fn component_after(cached: Option<Value>, live: Option<(&str, Value)>) -> 
         }
     }
     let (_, writes) = stage.pass().await;
-    assert!(writes.iter().all(|write| write == STATUS), "{writes:?}");
     let stored = stage.server.lock().unwrap().objects[ENVIRONMENT].clone();
     let component = &stored["status"]["machine"]["components"]["api"];
-    format!(
+    let after = format!(
         "{} {}",
         component["phase"]["name"].as_str().unwrap(),
         component["deployAttempts"].as_u64().unwrap_or(0)
-    )
+    );
+    (after, writes)
 }
 
 fn complete() -> Value {
@@ -338,4 +353,16 @@ async fn s8_an_end_counts_only_when_the_live_job_is_the_recorded_one() {
     assert_eq!(component_after(Some(complete()), Some(("another", complete()))).await, "Pending 1");
     assert_eq!(component_after(Some(complete()), None).await, "Pending 1");
     assert_eq!(component_after(Some(json!({})), Some(("j", complete()))).await, "Deploying 0");
+}
+
+#[tokio::test]
+async fn job_03_a_job_is_ended_for_its_pod_only_when_a_live_look_finds_it_still_unable_to_start() {
+    let complaint = json!({"reason": "QuotaExceeded", "message": "no pod"});
+    let ailment = || Some(json!({"since": 1, "complaint": complaint}));
+    let (after, writes) = pass_over(ailment(), Some(json!({})), Some(("j", json!({})))).await;
+    let deleted = writes.iter().filter(|write| write.starts_with("DELETE /apis/batch/v1/")).count();
+    assert_eq!((after.as_str(), deleted), ("Deploying 0", 1), "{writes:?}");
+    let (after, writes) = pass_over(ailment(), Some(json!({})), Some(("j", complete()))).await;
+    assert_eq!(after, "Settling 0");
+    assert!(writes.iter().all(|write| write == STATUS), "{writes:?}");
 }
