@@ -25,14 +25,10 @@ pub fn op(op: &Op) -> String {
             format!("the workload of {component} {}", if *ready { "serves" } else { "ceases to serve" })
         }
         Op::DeletedJobsGo => "deleted Jobs go, with their pods".to_owned(),
-        Op::JobDeletedByHand { component } => {
-            format!("somebody deletes the newest Job of {component}")
-        }
+        Op::JobDeletedByHand { component } => format!("somebody deletes the newest Job of {component}"),
         Op::NamespacesGo => "the namespace controller makes a step".to_owned(),
         Op::NamespaceDeletedByHand => "somebody deletes the workload namespace".to_owned(),
-        Op::ForeignNamespace { candidate } => {
-            format!("a stranger takes the name number {candidate}")
-        }
+        Op::ForeignNamespace { candidate } => format!("a stranger takes the name number {candidate}"),
         Op::Spec { spec } => format!("a user asks for specification {spec}"),
         Op::Retry { token } => format!("a user asks for a retry ({token})"),
         Op::Hold { held } => format!("a user {} it", if *held { "holds" } else { "no longer holds" }),
@@ -70,9 +66,7 @@ pub fn event(event: &Event, fault: Option<Fault>) -> Option<String> {
             Err(refusal) => format!("cannot store: {refusal:?}"),
         },
         Event::Applied(_, one, Ok(true)) => format!("applies  {}", command(one)),
-        Event::Applied(_, one, Ok(false)) => {
-            format!("applies  {} (it was so already)", command(one))
-        }
+        Event::Applied(_, one, Ok(false)) => format!("applies  {} (it was so already)", command(one)),
         Event::Applied(_, one, Err(refusal)) => format!("applies  {}: {refusal:?}", command(one)),
         Event::Notified(notices) => {
             let told: Vec<String> = notices.iter().filter_map(notice).collect();

@@ -131,18 +131,30 @@ fn asks_once(step: &StepOf<Environment>) -> Verdict {
 
 /// Law 4: whatever fact is replaced by ignorance, nothing destructive is added.
 fn ignorance_is_safe(record: &Record, world: &World, step: &StepOf<Environment>) -> Verdict {
-    let known: Vec<_> = step.commands.iter().filter_map(destructive).collect();
+    let known: Vec<_> = step.commands.iter().filter_map(|one| destructive(one, world)).collect();
     for (what, blind) in blindnesses(record, world) {
         let Ok(blind) = Environment::step(record.clone(), &blind) else { continue };
-        let added = blind.commands.iter().filter_map(destructive).find(|one| !known.contains(one));
+        let added =
+            blind.commands.iter().filter_map(|one| destructive(one, world)).find(|one| !known.contains(one));
         require("ignorance is safe", added.is_none(), || format!("without {what}: {added:?}"))?;
     }
     Ok(())
 }
 
-/// Returns what a command destroys, without the serial, which is no part of the decision.
-fn destructive(command: &Command) -> Option<Command> {
+/// Returns what a command destroys, without the serial, which is no part of the decision. To replace a Job that has
+/// ended is ordinary work: a failure elsewhere that nobody could read does not stop it.
+fn destructive(command: &Command, world: &World) -> Option<Command> {
     let Command::Cleanup(cleanup) = command else { return None };
+    let jobs = world.components.values().filter_map(|view| view.jobs.known()).flatten();
+    let mut ended = jobs.filter(|job| !petri_machines::job::is_live(job));
+    let replaces = match cleanup {
+        Cleanup::DeleteJob { uid, .. } => ended.any(|job| job.uid == *uid),
+        Cleanup::DeletePayload { uid, .. } => ended.any(|job| job.payload.as_ref() == Some(uid)),
+        _ => false,
+    };
+    if replaces {
+        return None;
+    }
     let mut cleanup = cleanup.clone();
     match &mut cleanup {
         Cleanup::CreateUndeployPayload { serial, .. } | Cleanup::CreateUndeployJob { serial, .. } => {
