@@ -30,6 +30,8 @@ const AT_ONCE: usize = 10;
 pub async fn run(petri: &Petri<'_>) -> Result<(), Error> {
     for shape in [ONE, DIAMOND] {
         shape.apply(petri).await?;
+        // The verdict on the template is not part of a life.
+        tokio::time::sleep(Duration::from_secs(2)).await;
         one_life(petri, shape).await?;
     }
     cpu(petri).await?;
