@@ -1,6 +1,6 @@
 //! Which rights the operator has used, over everything that ran on this cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use kube::api::Api;
@@ -31,9 +31,26 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
     if !beyond.is_empty() {
         return Err(Error::Wrong(format!("used without a grant of the chart: {}", beyond.join(", "))));
     }
-    let unused: Vec<String> = granted.difference(&used).map(show).collect();
+    let unused = gathered(granted.difference(&used));
     let (used, granted) = (used.len(), granted.len());
-    Ok(format!("{used} of {granted} rights used; unused: {}", unused.join(", ")))
+    Ok(format!("{used} of {granted} rights used; unused:{unused}"))
+}
+
+/// Writes one line for each place: its kinds with their verbs.
+fn gathered<'a>(rights: impl Iterator<Item = &'a Right>) -> String {
+    let mut places: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
+    for (place, verb, group, resource) in rights {
+        let dot = if group.is_empty() { "" } else { "." };
+        let kinds = places.entry(place).or_default();
+        kinds.entry(format!("{resource}{dot}{group}")).or_default().push(verb);
+    }
+    let mut text = String::new();
+    for (place, kinds) in places {
+        let kinds: Vec<String> =
+            kinds.iter().map(|(kind, verbs)| format!("{kind} {}", verbs.join("+"))).collect();
+        text.push_str(&format!("\n                  {place}: {}", kinds.join(", ")));
+    }
+    text
 }
 
 fn show((place, verb, group, resource): &Right) -> String {
