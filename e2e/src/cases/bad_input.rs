@@ -54,7 +54,7 @@ pub async fn cleaned(petri: &Petri<'_>) -> Result<(), Error> {
 /// Waits for a phase with a reason, and returns the message.
 async fn failed(petri: &Petri<'_>, name: &str, reason: &str, within: Duration) -> Result<String, Error> {
     let wanted = |environment: &EphemeralEnvironment| {
-        let phase = environment.status.as_ref().and_then(|status| status.phase.clone());
+        let phase = environment.status.as_ref().and_then(|status| status.phase);
         phase == Some(Phase::Failed) && story(environment).0 == reason
     };
     let found = petri.until(name, &format!("Failed/{reason}"), within, wanted).await?;

@@ -19,7 +19,7 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
     petri.apply_object(&petri.templates(), &template()?).await?;
     petri.apply_object(&petri.environments(), &environment("furnished", "furnished", json!({}))).await?;
     let failed = |environment: &petri_crds::EphemeralEnvironment| {
-        let phase = environment.status.as_ref().and_then(|status| status.phase.clone());
+        let phase = environment.status.as_ref().and_then(|status| status.phase);
         phase == Some(Phase::Failed) && story(environment).1.contains(PULL)
     };
     petri.until("furnished", "the missing Secret named", PATIENCE, failed).await?;
