@@ -77,7 +77,7 @@ pub struct Config {
     /// ClusterRoles that the deployer gets besides `admin`.
     pub deployer_cluster_roles: Vec<String>,
     /// Objects that are reconciled at once. A pass waits for the API server nearly all of its time: with four, the end of
-    /// a fifth Job waited for its turn.
+    /// a fifth Job waited for its turn. Each holds a connection, which is memory.
     pub workers: usize,
     /// Backstop of a deployer Job.
     pub job_deadline_secs: u64,
@@ -126,7 +126,7 @@ pub struct Settings {
     /// ClusterRoles for the deployer besides admin
     #[arg(long, env = "PETRI_DEPLOYER_CLUSTER_ROLES", value_delimiter = ',')]
     pub deployer_cluster_roles: Option<Vec<String>>,
-    /// Objects reconciled at once [default: 16]
+    /// Objects reconciled at once [default: 8]
     #[arg(long, env = "PETRI_WORKERS", allow_negative_numbers = true)]
     pub workers: Option<i64>,
     /// Backstop of a deployer Job, seconds [default: 900]
@@ -194,7 +194,7 @@ impl Config {
             deployer_image_pull_policy: check
                 .pull_policy("deployerImagePullPolicy", settings.deployer_image_pull_policy),
             deployer_cluster_roles: check.roles("deployerClusterRoles", settings.deployer_cluster_roles),
-            workers: check.number("workers", settings.workers, 16, 1..=256),
+            workers: check.number("workers", settings.workers, 8, 1..=256),
             // The deployer ends itself 60 s before this, so there must be something before that.
             job_deadline_secs: check.number("jobDeadlineSecs", settings.job_deadline_secs, 900, 120..=DAY),
             default_deploy_timeout_secs: check.number(

@@ -22,7 +22,7 @@ fn an_empty_file_gives_the_documented_defaults() {
     let config = load("# nothing\n\n").unwrap();
     assert_eq!(config.management_namespace, "petri-system");
     assert_eq!(config.shared_namespace, "petri-shared");
-    assert_eq!(config.workers, 16);
+    assert_eq!(config.workers, 8);
     assert_eq!(config.job_deadline_secs, 900);
     assert_eq!(config.default_deploy_timeout_secs, 900);
     assert_eq!(config.pod_failure_timeout_secs, 300);
