@@ -133,7 +133,7 @@ fn blocked(namespace: &Namespace) -> Option<String> {
         let told = conditions.iter().find(told)?;
         Some(format!("{}: {}", told.type_, told.message.as_deref().unwrap_or_default()))
     };
-    let told: Vec<String> = BLOCKERS.iter().filter_map(|kind| stands(kind)).collect();
+    let told: Vec<String> = BLOCKERS.iter().filter_map(stands).collect();
     (!told.is_empty()).then(|| told.join("; "))
 }
 
