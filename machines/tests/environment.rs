@@ -321,6 +321,9 @@ fn job_05_a_disrupted_attempt_is_not_charged() {
         life.world.now = life.world.now.after(600);
     }
     assert_eq!(life.record.memory.components[&name("a")].deploy_attempts, 0);
+    let step = Environment::step(life.record.clone(), &life.world).unwrap();
+    let shown = &Environment::status(&step, &life.world).components[0].message;
+    assert!(!shown.contains("attempt 0"), "{shown}");
     life.run_with(&JobState::Succeeded);
     assert_eq!(life.phase(), "Ready");
 }

@@ -12,6 +12,9 @@ use super::{
 use crate::{component, kernel::Seen};
 use statig::blocking::Outcome::{self, Handled, Transition};
 
+/// What is awaited from the namespace's deletion to the end, in the same words: each other word costs a write.
+const NAMESPACE_GONE: &str = "the namespace to be gone";
+
 pub(super) fn terminating(cleaned: bool, cx: &mut Cx<'_>) -> Outcome<Phase> {
     if cx.world.held {
         cx.out.waiting_on("the hold to be removed", "");
@@ -32,11 +35,14 @@ pub(super) fn terminating(cleaned: bool, cx: &mut Cx<'_>) -> Outcome<Phase> {
         (Standing::Unknown, _) => cx.unreadable(),
         (Standing::Usable, Some(namespace)) => {
             cx.out.ensure(Command::Cleanup(Cleanup::DeleteNamespace(namespace.clone())));
-            cx.out.waiting_on("the namespace to be deleted", namespace.name.as_str());
+            cx.out.waiting_on(NAMESPACE_GONE, namespace.name.as_str());
         }
-        (Standing::Leaving(why), _) => cx.out.waiting_on("the namespace to finish terminating", why),
+        (Standing::Leaving(why), _) => cx.out.waiting_on(NAMESPACE_GONE, why),
         (Standing::Nothing | Standing::Usable, _) if cx.world.finalizer => {
             cx.out.ensure(Command::Cleanup(Cleanup::DropFinalizer));
+            // The same words to the last: a status that nobody will read is not worth a write.
+            let name = cx.memory.binding.name().map(ToString::to_string).unwrap_or_default();
+            cx.out.waiting_on(NAMESPACE_GONE, name);
         }
         (Standing::Nothing | Standing::Usable, _) => cx.out.waiting_on("the finalizers of others", ""),
     }

@@ -372,6 +372,9 @@ fn message(record: &component::Record, view: Option<&ComponentView>) -> String {
     let failed = record.failure.as_ref().map_or(String::new(), |failure| failure.message.clone());
     match &record.phase {
         component::Phase::Pending { not_before: None } => "waiting for its turn".to_owned(),
+        component::Phase::Pending { not_before: Some(_) } if was_disrupted(record) => {
+            format!("the cluster took the deployer away (not charged), the next attempt follows: {failed}")
+        }
         component::Phase::Pending { not_before: Some(_) } => {
             format!("attempt {} of {ATTEMPTS_MAX} failed, the next follows: {failed}", record.deploy_attempts)
         }
@@ -398,6 +401,10 @@ fn message(record: &component::Record, view: Option<&ComponentView>) -> String {
         component::Phase::Gone { forced: true } => format!("given up: {failed}"),
         component::Phase::Gone { forced: false } => "gone".to_owned(),
     }
+}
+
+fn was_disrupted(record: &component::Record) -> bool {
+    record.failure.as_ref().is_some_and(|failure| failure.disrupted)
 }
 
 /// What the Job's pod waits for, if the cluster complains.
