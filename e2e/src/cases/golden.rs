@@ -67,15 +67,19 @@ fn normalized(text: &str, namespace: &str) -> String {
 
 /// Columns are as wide as what they hold: after the first word, one gap is like another.
 fn line(line: &str) -> String {
-    let words = line
-        .trim_end()
-        .split("  ")
-        .filter(|words| !words.is_empty())
-        .map(|words| words.trim().split(' ').map(word).collect::<Vec<_>>().join(" "));
+    let parts = line.trim_end().split("  ").filter(|part| !part.is_empty()).map(|part| words(part.trim()));
     let indent = &line[..line.len() - line.trim_start().len()];
-    let text = words.collect::<Vec<_>>().join("  ");
+    let text = parts.collect::<Vec<_>>().join("  ");
     let version = text.strip_prefix("Resource Version:").map(|_| "Resource Version:  VERSION".to_owned());
     format!("{indent}{}", version.unwrap_or(text))
+}
+
+/// Replaces word by word; a number before a lone `s` is a duration.
+fn words(part: &str) -> String {
+    let all: Vec<&str> = part.split(' ').collect();
+    let lasted = |at: usize| all.get(at + 1) == Some(&"s") && all[at].chars().all(|c| c.is_ascii_digit());
+    let shown = (0..all.len()).map(|at| if lasted(at) { "N".to_owned() } else { word(all[at]) });
+    shown.collect::<Vec<_>>().join(" ")
 }
 
 fn word(word: &str) -> String {
@@ -118,8 +122,8 @@ mod tests {
 
     #[test]
     fn what_differs_from_run_to_run_is_replaced() {
-        let text = "Name:     alpha    UID: 0b1c2d3e-0000-1111-2222-333344445555\n  Age 1m5s at 2026-11-29T10:00:00Z in ns-1\n  Resource Version:  12";
-        let expected = "Name:  alpha  UID: UID\n  Age AGE at TIME in petri-env-NAMESPACE\n  Resource Version:  VERSION\n";
+        let text = "Name:     alpha    UID: 0b1c2d3e-0000-1111-2222-333344445555\n  Age 1m5s at 2026-11-29T10:00:00Z in ns-1\n  Resource Version:  12\nready after 14 s";
+        let expected = "Name:  alpha  UID: UID\n  Age AGE at TIME in petri-env-NAMESPACE\n  Resource Version:  VERSION\nready after N s\n";
         assert_eq!(normalized(text, "ns-1"), expected);
     }
 }
