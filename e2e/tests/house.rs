@@ -90,11 +90,12 @@ fn files_stay_short_and_modules_have_names() {
 #[test]
 fn nothing_is_left_for_later() {
     let words = ["todo", "unimplemented", "dbg"].map(|word| format!("{word}!("));
+    let skipped = ["#[", "ignore"].concat();
     for (name, text) in sources(".rs").into_iter().filter(|(name, _)| !name.ends_with("house.rs")) {
         for word in &words {
             assert!(!text.contains(word.as_str()), "{name}: {word}");
         }
-        assert!(!text.contains("#[ignore"), "{name}: a test that does not run proves nothing");
+        assert!(!text.contains(&skipped), "{name}: a test that does not run proves nothing");
     }
 }
 
