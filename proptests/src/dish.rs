@@ -68,6 +68,25 @@ pub enum Op {
         /// Whether it serves.
         ready: bool,
     },
+    /// A waiting pod of a component cannot start.
+    PodComplains {
+        /// Whose.
+        component: ComponentName,
+        /// Why.
+        reason: FailureReason,
+    },
+    /// A pod of a workload cannot start or stay.
+    WorkloadComplains {
+        /// Whose.
+        component: ComponentName,
+        /// Why.
+        reason: FailureReason,
+    },
+    /// Gateways cease to accept routes, or accept them.
+    Gateway {
+        /// Whether they do from now on.
+        accepts: bool,
+    },
     /// Jobs that are being deleted go, with their pods.
     DeletedJobsGo,
     /// Somebody deletes the newest Job of a component.
@@ -232,6 +251,11 @@ impl Dish {
                 self.pod_ends(component, Some(failure))
             }
             Op::Workload { component, ready } => nature::workload(cluster, component, *ready),
+            Op::PodComplains { component, reason } => nature::pod_complains(cluster, component, *reason),
+            Op::WorkloadComplains { component, reason } => {
+                nature::workload_complains(cluster, component, *reason)
+            }
+            Op::Gateway { accepts } => std::mem::replace(&mut cluster.gateway_down, !accepts) == *accepts,
             Op::DeletedJobsGo => nature::deleted_jobs_go(cluster),
             Op::JobDeletedByHand { component } => nature::job_deleted_by_hand(cluster, component),
             Op::NamespacesGo => nature::namespaces_go(cluster),
@@ -277,7 +301,7 @@ impl Dish {
     /// A broken law, or that it did not come to rest within the bound.
     pub fn settle(&mut self) -> Verdict {
         const ROUNDS_MAX: usize = 4_000;
-        self.cluster.lagging = None;
+        (self.cluster.lagging, self.cluster.gateway_down) = (None, false);
         self.cluster.changed();
         for _ in 0..ROUNDS_MAX {
             if self.operator.is_told(&self.cluster) {

@@ -14,7 +14,7 @@ use crate::{
 use petri_machines::{
     component::{self, Phase as Child},
     environment::{Binding, Cleanup, Command, Phase, Record, World},
-    job::Op,
+    job::{JobState, JobView, Op},
     kernel::cycle::Done,
     names::{ComponentName, Uid},
 };
@@ -257,9 +257,15 @@ impl History {
     }
 
     fn never_kills_a_wanted_helm(&mut self, seen: &Witness<'_>) -> Verdict {
-        let Some((_, Command::Cleanup(Cleanup::DeleteJob { name, .. }))) = seen.effect() else {
+        let Some((world, Command::Cleanup(Cleanup::DeleteJob { name, uid, .. }))) = seen.effect() else {
             return Ok(());
         };
+        // A pod that could not start for too long is no Helm at work.
+        let mut views = world.components.values().filter_map(|view| view.jobs.known()).flatten();
+        let stuck = |job: &JobView| matches!(job.state, JobState::Active { waiting: Some(_) });
+        if views.any(|job| job.uid == *uid && stuck(job)) {
+            return Ok(());
+        }
         let jobs = seen.before.spaces.values().filter_map(|space| space.jobs.get(name));
         let Some(job) = jobs.into_iter().find(|job| job.is_live()) else { return Ok(()) };
         let record =

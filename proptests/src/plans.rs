@@ -19,13 +19,18 @@ pub struct Plan {
 }
 
 /// The worlds that plans are drawn from.
-const WORLDS: [&[&str]; 5] = [
+const WORLDS: [&[&str]; 6] = [
+    &["a:1; b:1<-a; +Secret/pull:1; +HTTPRoute/web:1", "a:1; b:1<-a; +Secret/pull:2", "a:2; +Ingress/web:1"],
     &["a:1; b:1<-a; c:1<-b", "a:1; b:2<-a; c:1<-b", "a:1; b:1<-a"],
     &["a:1; b:1<-a; c:1<-a; d:1<-b c", "a:2; b:1<-a; c:1<-a; d:1<-b c", "! no such template"],
     &["a:1!; b:1!<-a", "a:1!; b:2!<-a", "b:1!; a:1!<-b"],
     &["a:1; b:1; c:1; d:1", "a:1; b:1; c:1; d:2", "a:1"],
     &["a:1!", "a:2!", "b:1!"],
 ];
+
+/// What keeps pods from starting.
+const COMPLAINTS: [FailureReason; 3] =
+    [FailureReason::ImagePull, FailureReason::CrashLoop, FailureReason::Unschedulable];
 
 /// SplitMix64: small, known, and the same everywhere.
 #[derive(Clone, Debug)]
@@ -97,8 +102,11 @@ fn user(random: &mut Random) -> Op {
 fn nuisance(random: &mut Random) -> Op {
     let blind =
         [Blind::Intent, Blind::Assigned, Blind::Namespace, Blind::Access, Blind::Jobs, Blind::Readiness];
-    match random.below(4) {
+    match random.below(7) {
         0 => Op::MissEvents,
+        4 => Op::PodComplains { component: component(random), reason: random.pick(&COMPLAINTS) },
+        5 => Op::WorkloadComplains { component: component(random), reason: random.pick(&COMPLAINTS) },
+        6 => Op::Gateway { accepts: random.chance(50) },
         1 | 2 => Op::Blind { read: random.pick(&blind) },
         _ => Op::JobCache { lags: random.chance(50) },
     }

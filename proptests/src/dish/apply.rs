@@ -221,7 +221,8 @@ fn create_job(
         None => {}
     }
     let uid = cluster.uid_of("job", &name);
-    let job = Job { uid, component: component.clone(), op, serial, pod: Pod::Waiting, deleting: false };
+    let (pod, complaint) = (Pod::Waiting, None);
+    let job = Job { uid, component: component.clone(), op, serial, pod, complaint, deleting: false };
     creatable(cluster, namespace)?.jobs.insert(name, job);
     cluster.changed();
     Ok(true)

@@ -2,9 +2,10 @@
 
 use petri_machines::{
     environment::{Access, FurnitureId, Invalid, Plan, Record, Status},
-    job::{JobFailure, JobState, JobView, Op},
+    job::{Complaint, JobFailure, JobState, JobView, Op},
     kernel::Seen,
     names::{ComponentName, Digest, EnvironmentName, JobName, NamespaceName, Uid},
+    reason::FailureReason,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -100,6 +101,8 @@ pub struct Job {
     pub serial: u64,
     /// Its pod.
     pub pod: Pod,
+    /// What keeps a waiting pod from starting.
+    pub complaint: Option<FailureReason>,
     /// Whether it is being deleted in the foreground: its name is taken until its pod is gone.
     pub deleting: bool,
 }
@@ -126,6 +129,8 @@ pub struct Release {
     pub serial: u64,
     /// Whether the workload serves.
     pub ready: bool,
+    /// What keeps one of its pods from starting or staying.
+    pub complaint: Option<FailureReason>,
 }
 
 /// The simulated cluster.
@@ -145,12 +150,14 @@ pub struct Cluster {
     pub lagging: Option<Vec<(ComponentName, JobView)>>,
     /// Rises with every change that a watch reports.
     pub events: u64,
+    /// Whether Gateways have not accepted the routes.
+    pub gateway_down: bool,
 }
 
 impl Hash for Cluster {
     /// The status follows from the record: equality compares it, the hash need not.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.now, self.uids, &self.spaces, &self.lagging).hash(state);
+        (self.now, self.uids, &self.spaces, &self.lagging, self.gateway_down).hash(state);
         if let Some(own) = &self.own {
             (own.spec, own.finalizer, own.deletion, own.held, &own.retry, &own.record).hash(state);
         }
@@ -180,6 +187,7 @@ impl Cluster {
             spaces: BTreeMap::new(),
             lagging: None,
             events: 1,
+            gateway_down: false,
         }
     }
 
@@ -237,7 +245,8 @@ impl Job {
     /// Returns the Job as the operator sees it.
     pub fn view(&self, name: &JobName, space: &Space) -> JobView {
         let state = match &self.pod {
-            Pod::Waiting | Pod::Running => JobState::Active { waiting: None },
+            Pod::Waiting => JobState::Active { waiting: self.complaint.map(complaint) },
+            Pod::Running => JobState::Active { waiting: None },
             Pod::Succeeded => JobState::Succeeded,
             Pod::Failed(failure) => JobState::Failed(failure.clone()),
         };
@@ -258,6 +267,10 @@ impl Job {
     }
 }
 
+fn complaint(reason: FailureReason) -> Complaint {
+    Complaint { reason, message: "it cannot start".to_owned() }
+}
+
 impl Release {
     /// Returns what the operator sees of a release whose accepted serial is `accepted`.
     pub fn readiness(
@@ -267,7 +280,10 @@ impl Release {
         use petri_machines::{component::Readiness, kernel::seen::Ignorance};
         match release.filter(|release| Some(release.serial) == accepted) {
             Some(release) if release.ready => Seen::Known(Readiness::Ready),
-            Some(_) => Seen::Known(Readiness::Unready { why: "0 of 1 replicas".to_owned(), cause: None }),
+            Some(release) => {
+                let why = "0 of 1 replicas".to_owned();
+                Seen::Known(Readiness::Unready { why, cause: release.complaint })
+            }
             None => Seen::Unknown(Ignorance::NotAsked),
         }
     }

@@ -4,6 +4,7 @@ use super::cluster::{Cluster, Job, Pod, Release, Space};
 use petri_machines::{
     job::{JobFailure, Op},
     names::ComponentName,
+    reason::FailureReason,
 };
 
 /// An outcome that Helm reported: the God's-eye truth that invariant S8 compares with.
@@ -30,7 +31,7 @@ pub fn pod_starts(cluster: &mut Cluster, component: &ComponentName) -> bool {
         };
         let able = access.account && access.deployer;
         if let Some((_, job)) = jobs.iter_mut().filter(|_| able).find(waits) {
-            job.pod = Pod::Running;
+            (job.pod, job.complaint) = (Pod::Running, None);
             cluster.changed();
             return true;
         }
@@ -63,11 +64,13 @@ fn helm(space: &mut Space, job: &Job, payload: Option<petri_machines::names::Dig
     let component = job.component.clone();
     match (job.op, succeeded) {
         (Op::Deploy, true) => {
-            space.releases.insert(component, Release { payload, serial: job.serial, ready: false });
+            space
+                .releases
+                .insert(component, Release { payload, serial: job.serial, ready: false, complaint: None });
         }
         // What a failed Helm applied stands without an inventory.
         (Op::Deploy, false) => {
-            space.releases.insert(component, Release { payload, serial: 0, ready: false });
+            space.releases.insert(component, Release { payload, serial: 0, ready: false, complaint: None });
         }
         (Op::Undeploy, true) => drop(space.releases.remove(&component)),
         (Op::Undeploy, false) => {}
@@ -78,7 +81,38 @@ fn helm(space: &mut Space, job: &Job, payload: Option<petri_machines::names::Dig
 pub fn workload(cluster: &mut Cluster, component: &ComponentName, ready: bool) -> bool {
     let ours = cluster.spaces.values_mut().filter(|space| space.ours && !space.terminating);
     let release = ours.into_iter().find_map(|space| space.releases.get_mut(component));
-    let changed = release.is_some_and(|release| std::mem::replace(&mut release.ready, ready) != ready);
+    let changed = release.is_some_and(|release| {
+        let was = (release.ready, release.complaint.take());
+        release.ready = ready;
+        was != (ready, None)
+    });
+    if changed {
+        cluster.changed();
+    }
+    changed
+}
+
+/// Keeps a waiting pod of a component from starting: its image, a quota, the scheduler.
+pub fn pod_complains(cluster: &mut Cluster, component: &ComponentName, reason: FailureReason) -> bool {
+    let ours = cluster.spaces.values_mut().filter(|space| space.ours && !space.terminating);
+    let mut jobs = ours.flat_map(|space| space.jobs.values_mut());
+    let waits = |job: &&mut Job| job.component == *component && job.pod == Pod::Waiting && !job.deleting;
+    let changed = jobs.find(waits).is_some_and(|job| job.complaint.replace(reason) != Some(reason));
+    if changed {
+        cluster.changed();
+    }
+    changed
+}
+
+/// Keeps a pod of a workload from starting or staying.
+pub fn workload_complains(cluster: &mut Cluster, component: &ComponentName, reason: FailureReason) -> bool {
+    let ours = cluster.spaces.values_mut().filter(|space| space.ours && !space.terminating);
+    let mut releases = ours.filter_map(|space| space.releases.get_mut(component));
+    let changed = releases.find(|release| release.serial > 0).is_some_and(|release| {
+        let was = (release.ready, release.complaint.replace(reason));
+        release.ready = false;
+        was != (false, Some(reason))
+    });
     if changed {
         cluster.changed();
     }
@@ -124,13 +158,16 @@ pub fn namespaces_go(cluster: &mut Cluster) -> bool {
     let Some((name, space)) = cluster.spaces.iter_mut().find(|(_, space)| space.terminating) else {
         return false;
     };
-    let is_empty =
-        space.secrets.is_empty() && space.releases.is_empty() && space.access == Default::default();
+    let is_empty = space.secrets.is_empty()
+        && space.releases.is_empty()
+        && space.furniture.is_empty()
+        && space.access == Default::default();
     if !space.jobs.is_empty() {
         space.jobs.clear();
     } else if !is_empty {
         space.secrets.clear();
         space.releases.clear();
+        space.furniture.clear();
         space.access = Default::default();
     } else {
         let name = name.clone();

@@ -83,7 +83,7 @@ fn furniture(cluster: &Cluster, asked: &BTreeSet<FurnitureId>) -> BTreeMap<Furni
         found.map_or(Standing::Absent, |(space, digest)| Standing::There {
             uid: space.uid.clone(),
             digest: Some(digest.clone()),
-            published: true,
+            published: !(cluster.gateway_down && id.kind.is_route()),
         })
     };
     asked.iter().map(|id| (id.clone(), stands(id))).collect()

@@ -24,6 +24,15 @@ pub fn op(op: &Op) -> String {
         Op::Workload { component, ready } => {
             format!("the workload of {component} {}", if *ready { "serves" } else { "ceases to serve" })
         }
+        Op::PodComplains { component, reason } => {
+            format!("the pod of {component} cannot start: {}", reason.as_str())
+        }
+        Op::WorkloadComplains { component, reason } => {
+            format!("a pod of the workload of {component} cannot start: {}", reason.as_str())
+        }
+        Op::Gateway { accepts } => {
+            format!("Gateways {}", if *accepts { "accept routes" } else { "accept no route" })
+        }
         Op::DeletedJobsGo => "deleted Jobs go, with their pods".to_owned(),
         Op::JobDeletedByHand { component } => format!("somebody deletes the newest Job of {component}"),
         Op::NamespacesGo => "the namespace controller makes a step".to_owned(),

@@ -45,6 +45,10 @@ fn users() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn complaint() -> impl Strategy<Value = FailureReason> {
+    select(vec![FailureReason::ImagePull, FailureReason::CrashLoop, FailureReason::Unschedulable])
+}
+
 /// What goes wrong between the operator and the cluster.
 fn trouble(lags: bool) -> impl Strategy<Value = Op> {
     let blind = select(vec![
@@ -59,6 +63,10 @@ fn trouble(lags: bool) -> impl Strategy<Value = Op> {
         4 => faults(),
         2 => Just(Op::MissEvents),
         2 => blind.prop_map(|read| Op::Blind { read }),
+        1 => (component(), complaint()).prop_map(|(component, reason)| Op::PodComplains { component, reason }),
+        1 => (component(), complaint())
+            .prop_map(|(component, reason)| Op::WorkloadComplains { component, reason }),
+        1 => any::<bool>().prop_map(|accepts| Op::Gateway { accepts }),
         1 => any::<bool>().prop_map(move |on| Op::JobCache { lags: on && lags }),
     ]
 }
@@ -80,6 +88,7 @@ fn specs() -> impl Strategy<Value = Vec<&'static str>> {
         vec![DIAMOND, "a:2; b:1<-a; c:1<-a; d:1<-b c", "! no such template"],
         vec!["a:1!; b:1!<-a", "a:1!; b:2!<-a", "b:1!; a:1!<-b"],
         vec!["a:1; b:1; c:1; d:1", "a:1; b:1; c:1; d:2", "a:1"],
+        vec!["a:1; b:1<-a; +Secret/pull:1; +HTTPRoute/web:1", "a:1; +Secret/pull:2", "a:1; +Ingress/web:1"],
     ])
 }
 
