@@ -13,9 +13,11 @@ pub mod start;
 pub mod watch;
 pub mod watches;
 pub mod workload;
+pub mod workload_pod;
 
 pub use caches::{Caches, Guarded};
 pub use key::{Key, Kind, Reconciler, Requeue};
 pub use queue::Wakes;
 pub use start::{Parts, operate};
 pub use workload::{Workload, WorkloadKind};
+pub use workload_pod::{Told, WorkloadPod};

@@ -9,7 +9,6 @@ mod inventory;
 mod jobs;
 mod ledger;
 mod namespaces;
-mod pods;
 mod probe;
 mod readiness;
 
@@ -238,7 +237,7 @@ impl Observer {
                 Seen::Known(jobs) => jobs.get(&name).cloned().unwrap_or(Seen::Known(Vec::new())),
             };
             let asked = Asked { identity, record, name: &name, rendered: payloads.get(&name) };
-            let readiness = self.readiness(&asked, &mut probed, recheck).await;
+            let readiness = self.readiness(&asked, &mut probed).await;
             views.insert(name, ComponentView { jobs, readiness });
         }
         self.prober.retain(&Key::environment(identity.name.as_str()), &probed);

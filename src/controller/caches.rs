@@ -4,6 +4,7 @@ use crate::controller::{
     key::{Key, Kind},
     reduced,
     workload::{Workload, WorkloadKind},
+    workload_pod::{Told, WorkloadPod},
 };
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -19,6 +20,9 @@ use tokio::sync::Notify;
 
 /// An own object that may not decode: one bad object must not hide the others.
 pub type Guarded<K> = DeserializeGuard<K>;
+
+/// What the second watch of pods is called.
+pub(crate) const WORKLOAD_PODS: &str = "workload pods";
 
 /// The watched kinds. A cache may be some events old: what destroys needs a live read.
 ///
@@ -41,6 +45,8 @@ pub struct Caches {
     pub pods: Cache<Pod>,
     /// Deployments, StatefulSets, DaemonSets.
     workloads: [Cache<Workload>; 3],
+    /// Their pods.
+    pub workload_pods: Cache<WorkloadPod>,
     namespace: String,
     arrived: Notify,
 }
@@ -60,6 +66,7 @@ impl Caches {
                 Cache::new(|workload: &Workload| vec![workload.namespace.clone()])
                     .silent_when(Workload::is_same)
             }),
+            workload_pods: Cache::new(complaining).silent_when(WorkloadPod::is_same),
             namespace: management_namespace.into(),
             arrived: Notify::new(),
         }
@@ -80,6 +87,7 @@ impl Caches {
             ("namespaces", self.namespaces.is_ready()),
             ("jobs", self.jobs.is_ready()),
             ("pods", self.pods.is_ready()),
+            (WORKLOAD_PODS, self.workload_pods.is_ready()),
         ];
         let workloads = WorkloadKind::ALL.map(|kind| (kind.plural(), self.workloads_of(kind).is_ready()));
         own.into_iter().chain(workloads).filter(|(_, ready)| !ready).map(|(name, _)| name).collect()
@@ -110,6 +118,7 @@ impl Caches {
         for cache in &self.workloads {
             cache.apply(InitDone);
         }
+        self.workload_pods.apply(InitDone);
         self.list_arrived();
     }
 
@@ -172,6 +181,12 @@ impl Caches {
         self.workloads.iter().flat_map(|cache| cache.group(namespace)).collect()
     }
 
+    /// Returns the first complaint of the pods of a workload, by their names.
+    pub fn complaint(&self, namespace: &str, kind: &str, name: &str) -> Option<Told> {
+        let pods = self.workload_pods.group(namespace);
+        pods.iter().filter(|pod| pod.workload == (kind, name.to_owned())).find_map(|pod| pod.told.clone())
+    }
+
     pub(crate) fn workloads_of(&self, kind: WorkloadKind) -> &Cache<Workload> {
         let [deployments, stateful_sets, daemon_sets] = &self.workloads;
         match kind {
@@ -207,9 +222,16 @@ impl Caches {
     }
 
     pub(crate) fn woken_by_workload(&self, workload: &Workload) -> Vec<Key> {
-        self.namespace(&workload.namespace)
-            .map(|namespace| self.woken_by_owned(&*namespace))
-            .unwrap_or_default()
+        self.woken_by_namespace(&workload.namespace)
+    }
+
+    /// A pod that complains wakes, and one that complained; others tell nothing that their workload does not.
+    pub(crate) fn woken_by_pod(&self, pod: &WorkloadPod) -> Vec<Key> {
+        if pod.told.is_some() { self.woken_by_namespace(&pod.namespace) } else { Vec::new() }
+    }
+
+    fn woken_by_namespace(&self, namespace: &str) -> Vec<Key> {
+        self.namespace(namespace).map(|namespace| self.woken_by_owned(&*namespace)).unwrap_or_default()
     }
 
     fn woken_by_uid(&self, environment_uid: &str) -> Vec<Key> {
@@ -237,6 +259,11 @@ fn uid_and_template(environment: &Guarded<EphemeralEnvironment>) -> Vec<String> 
 
 fn provider_of(shared: &Guarded<SharedComponent>) -> Vec<String> {
     shared.0.as_ref().ok().map(|shared| shared.spec.provider.clone()).into_iter().collect()
+}
+
+/// Those that say nothing stand in no group: so one that comes right leaves its group, and is heard of.
+fn complaining(pod: &WorkloadPod) -> Vec<String> {
+    pod.told.iter().map(|_| pod.namespace.clone()).collect()
 }
 
 fn owner<K: Resource>(object: &K) -> Vec<String> {

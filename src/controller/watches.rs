@@ -4,10 +4,12 @@ use crate::{
     controller::{
         Caches, Key, WorkloadKind,
         cache::{Cache, Cached},
+        caches::WORKLOAD_PODS,
         queue::Wakes,
         reduced,
         watch::{SILENCE_MAX, Watched, watch},
         workload::{self, Raw},
+        workload_pod,
     },
     telemetry::health::Report,
 };
@@ -18,7 +20,9 @@ use k8s_openapi::{
         core::v1::{Namespace, Pod},
     },
 };
-use kube::{Client, CustomResourceExt, Resource, ResourceExt, api::Api, runtime::watcher::Event};
+use kube::{
+    Client, CustomResourceExt, Resource, ResourceExt, api::Api, core::ApiResource, runtime::watcher::Event,
+};
 use petri_crds::{EnvironmentTemplate, EphemeralEnvironment, SharedComponent, SharedComponentProvider};
 use serde::de::DeserializeOwned;
 use std::{fmt::Debug, sync::Arc};
@@ -26,6 +30,8 @@ use tokio::task::JoinSet;
 
 /// What namespaces, Jobs and pods of ours carry ([`petri_crds::meta::LABEL_MANAGED`]).
 const MANAGED: &str = "petri.run/managed=true";
+/// What the pods of workloads do not carry.
+const NOT_MANAGED: &str = "petri.run/managed!=true";
 /// What the name of every workload namespace begins with. Workloads elsewhere are dropped by this, and not by a
 /// look at the known namespaces: a workload may be seen before its namespace is.
 const WORKLOAD_NAMESPACE_PREFIX: &str = "petri-env-";
@@ -94,6 +100,7 @@ impl Watches {
         watches.managed::<Job>("jobs", |c| &c.jobs, reduced::job);
         watches.managed::<Pod>("pods", |c| &c.pods, reduced::pod);
         WorkloadKind::ALL.into_iter().for_each(|kind| watches.workloads(kind, scope));
+        watches.workload_pods(scope);
         watches
     }
 
@@ -138,6 +145,16 @@ impl Watches {
         let scope = scope.clone();
         let reduce = move |raw| workload::reduce(kind, raw, |namespace| scope.may_be_ours(namespace));
         self.spawn(watched, api, None, move |c| c.workloads_of(kind), reduce, Caches::woken_by_workload);
+    }
+
+    /// The label of a workload's pods is its chart's: they are told apart by their namespaces, here.
+    fn workload_pods(&mut self, scope: &Scope) {
+        let watched = Watched::new(WORKLOAD_PODS, None, self.clock);
+        let api =
+            Api::<workload_pod::Raw>::all_with(watched.client(&self.client), &ApiResource::erase::<Pod>(&()));
+        let scope = scope.clone();
+        let reduce = move |raw| workload_pod::reduce(raw, |namespace| scope.may_be_ours(namespace));
+        self.spawn(watched, api, Some(NOT_MANAGED), |c| &c.workload_pods, reduce, Caches::woken_by_pod);
     }
 
     fn spawn<K, T: Cached>(

@@ -71,6 +71,8 @@ pub struct Workload {
     pub updated: i32,
     /// Pods that are available.
     pub available: i32,
+    /// Why a Deployment's pods are refused, if they are: a quota, an admission policy.
+    pub refused: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
 }
@@ -111,6 +113,16 @@ pub(crate) struct Status {
     current_number_scheduled: i32,
     updated_number_scheduled: i32,
     number_available: i32,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    message: String,
 }
 
 /// A workload as it is parsed.
@@ -135,6 +147,11 @@ pub(crate) fn reduce(kind: WorkloadKind, raw: Raw, ours: impl Fn(&str) -> bool) 
         replicas: pick(status.replicas, status.current_number_scheduled),
         updated: pick(status.updated_replicas, status.updated_number_scheduled),
         available: pick(status.available_replicas, status.number_available),
+        refused: status
+            .conditions
+            .into_iter()
+            .find(|one| one.kind == "ReplicaFailure" && one.status == "True")
+            .map(|one| one.message),
         deleting: meta.deletion_timestamp.is_some(),
     })
 }
@@ -163,6 +180,17 @@ mod tests {
         let it = reduced(WorkloadKind::Deployment, spec, status).unwrap();
         assert_eq!((it.desired, it.replicas, it.updated, it.available), (3, 4, 2, 1));
         assert_eq!((it.generation, it.observed_generation, it.deleting), (3, 3, false));
+    }
+
+    #[test]
+    fn a_deployment_whose_pods_are_refused_says_why_until_they_are_not() {
+        let with = |status: &str| {
+            let said = json!({"type": "ReplicaFailure", "status": status, "reason": "FailedCreate",
+                              "message": "exceeded quota: tiny"});
+            reduced(WorkloadKind::Deployment, json!({}), json!({"conditions": [said]})).unwrap().refused
+        };
+        assert_eq!(with("True").as_deref(), Some("exceeded quota: tiny"));
+        assert_eq!(with("False"), None);
     }
 
     #[test]

@@ -161,7 +161,7 @@ fn complaint(status: &PodStatus) -> Option<Complaint> {
 }
 
 /// What keeps a container from being started; in the same words at every turn of the kubelet's backoff.
-pub(super) fn stuck(status: &ContainerStatus) -> Option<Complaint> {
+pub(crate) fn stuck(status: &ContainerStatus) -> Option<Complaint> {
     let waiting = status.state.as_ref()?.waiting.as_ref()?;
     let reason = waiting.reason.as_deref().filter(|reason| !ON_ITS_WAY.contains(reason))?;
     let message = waiting.message.as_deref().unwrap_or_default();
@@ -187,7 +187,7 @@ fn class(reason: &str) -> FailureReason {
 }
 
 /// Why no node takes a pod.
-pub(super) fn unscheduled(status: &PodStatus) -> Option<Complaint> {
+pub(crate) fn unscheduled(status: &PodStatus) -> Option<Complaint> {
     let told = status.conditions.iter().flatten().find(|one| {
         one.type_ == "PodScheduled" && one.status == "False" && one.reason.as_deref() == Some("Unschedulable")
     })?;

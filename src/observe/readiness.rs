@@ -1,11 +1,11 @@
 //! Whether what was accepted last serves: its workloads first, then its probe.
 
-use super::{Observer, Recheck, ignorance, inventory::Item, pods::Told, probe};
+use super::{Observer, ignorance, inventory::Item, probe};
 use crate::{
     adapter::RenderedComponent,
     client::{CALL_MAX, timed},
     controller::{
-        Caches, Key, Workload, WorkloadKind,
+        Caches, Key, Told, Workload, WorkloadKind,
         workload::{self, Raw},
     },
 };
@@ -15,13 +15,9 @@ use petri_machines::{
     environment::{Binding, Identity, NamespaceRef, Record},
     kernel::{Seen, Timestamp, seen::Ignorance},
     names::ComponentName,
+    reason::FailureReason,
 };
 use std::collections::BTreeSet;
-
-/// The first pauses between two looks at pods that do not start.
-const LOOK_MIN_SECS: u64 = 3;
-/// The longest: what a pod complains about stands in the status within this time.
-const LOOK_MAX_SECS: u64 = 30;
 
 const NOT_PROBED: &str = "waiting for the first answer to the readiness probe";
 
@@ -68,7 +64,6 @@ impl Observer {
         &self,
         asked: &Asked<'_>,
         probed: &mut BTreeSet<ComponentName>,
-        recheck: &mut Recheck,
     ) -> Seen<Readiness> {
         let Some(awaited) = asked.awaited() else { return Seen::Unknown(Ignorance::NotAsked) };
         let items = match self.inventory(awaited.namespace, asked.name, awaited.serial).await {
@@ -80,10 +75,7 @@ impl Observer {
             Seen::Known(lacking) => lacking,
         };
         if let Some((item, why)) = workloads {
-            let told = self.pods(awaited.namespace.name.as_str(), item).await;
-            if let Some(since) = awaited.since {
-                recheck.at(next_look(since, self.clock.now()));
-            }
+            let told = self.told(awaited.namespace.name.as_str(), item);
             let why = format!("{} {}: {why}", item.kind, item.name);
             return Seen::Known(match told {
                 Some(Told { why: told, cause }) => {
@@ -93,6 +85,13 @@ impl Observer {
             });
         }
         self.probe(asked, &awaited, &items, probed)
+    }
+
+    /// What the pods of a workload complain about, or the one who may not make them.
+    fn told(&self, namespace: &str, item: &Item) -> Option<Told> {
+        let refused =
+            || self.caches.workload(kind(item)?, namespace, &item.name)?.refused.as_deref().map(refusal);
+        self.caches.complaint(namespace, &item.kind, &item.name).or_else(refused)
     }
 
     fn probe(
@@ -151,10 +150,10 @@ impl Observer {
     }
 }
 
-/// Pods tell nobody why they do not start: they are looked at again, ever less often, for as long as one waits.
-fn next_look(since: Timestamp, now: Timestamp) -> Timestamp {
-    let waited = now.0.saturating_sub(since.0);
-    now.after((waited / 2).clamp(LOOK_MIN_SECS, LOOK_MAX_SECS))
+fn refusal(message: &str) -> Told {
+    let quota = message.contains("exceeded quota");
+    let cause = if quota { FailureReason::QuotaExceeded } else { FailureReason::AdmissionDenied };
+    Told { why: format!("its pods are refused: {message}"), cause: Some(cause) }
 }
 
 fn is_service(item: &Item) -> bool {
@@ -216,6 +215,7 @@ mod tests {
             replicas: 3,
             updated: 3,
             available: 3,
+            refused: None,
             deleting: false,
         };
         change(&mut workload);

@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams};
-use petri_crds::meta;
 use serde_json::json;
 
 use super::audit::Audit;
 use super::bad_input::{cleaned, environment};
+use super::invariants::{Invariants, OPERATOR};
 use crate::petri::{Error, MANAGEMENT, Petri, is_ready, summary};
 
-const OPERATOR: &str = "system:serviceaccount:petri-system:petri-operator";
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Writes that carry no part of the lifecycle.
 const BESIDE: [&str; 3] = ["leases", "events", "environmenttemplates"];
@@ -21,6 +19,7 @@ const BESIDE: [&str; 3] = ["leases", "events", "environmenttemplates"];
 /// One life undisturbed tells the kinds of writes; then lives with a kill after each kind that was not hit yet.
 pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
     two_components(petri).await?;
+    let invariants = Invariants::start(petri)?;
     let mut quiet = Killer { hit: BTreeSet::new(), kill: false, audit: audit(petri)? };
     life(petri, &mut quiet).await?;
     let kinds = quiet.hit;
@@ -34,7 +33,8 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
     if !missed.is_empty() {
         return Err(Error::Wrong(format!("never killed after: {missed:?}")));
     }
-    Ok(format!("{} kinds: {}", kinds.len(), kinds.into_iter().collect::<Vec<_>>().join(", ")))
+    let judged = invariants.judge().await?;
+    Ok(format!("{} kinds: {}\n{judged}", kinds.len(), kinds.into_iter().collect::<Vec<_>>().join(", ")))
 }
 
 fn audit(petri: &Petri<'_>) -> Result<Audit, Error> {
@@ -116,7 +116,7 @@ async fn life(petri: &Petri<'_>, killer: &mut Killer) -> Result<(), Error> {
     cleaned(petri).await
 }
 
-/// Follows the life until `done`, and asserts all the while that no release has two live Jobs.
+/// Follows the life until `done`.
 async fn follow(
     petri: &Petri<'_>,
     killer: &mut Killer,
@@ -135,25 +135,6 @@ async fn follow(
             return Ok(());
         }
         last = found.as_ref().map(summary).unwrap_or_default();
-        one_live_job(petri).await?;
     }
     Err(Error::Late { what: format!("hunted: {what}"), seconds: PATIENCE.as_secs(), last })
-}
-
-async fn one_live_job(petri: &Petri<'_>) -> Result<(), Error> {
-    let jobs: Api<Job> = Api::all(petri.lab.client());
-    let mut live = BTreeSet::new();
-    for job in jobs.list(&ListParams::default().labels("petri.run/managed=true")).await? {
-        let ended = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        let over = ended
-            .into_iter()
-            .any(|c| c.status == "True" && matches!(c.type_.as_str(), "Complete" | "Failed"));
-        let labels = job.metadata.labels.unwrap_or_default();
-        let release = (job.metadata.namespace, labels.get(meta::LABEL_COMPONENT).cloned());
-        let active = job.status.and_then(|status| status.active).unwrap_or(0) > 0;
-        if !over && active && !live.insert(release.clone()) {
-            return Err(Error::Wrong(format!("two live Jobs for {release:?}")));
-        }
-    }
-    Ok(())
 }

@@ -65,6 +65,7 @@ fn a_workload_wakes_the_environment_that_its_namespace_is_labelled_with() {
         replicas: 1,
         updated: 1,
         available: 1,
+        refused: None,
         deleting: false,
     };
     assert_eq!(caches.woken_by_workload(&workload("petri-env-1")), [Key::environment("c")]);
@@ -73,6 +74,33 @@ fn a_workload_wakes_the_environment_that_its_namespace_is_labelled_with() {
     assert_eq!(caches.workloads_in("petri-env-1").len(), 1);
     assert!(caches.workload(WorkloadKind::StatefulSet, "petri-env-1", "db").is_some());
     assert!(caches.workload(WorkloadKind::Deployment, "petri-env-1", "db").is_none());
+}
+
+#[test]
+fn a_pod_wakes_when_it_begins_to_complain_and_when_it_ends_to_and_is_told_by_its_workload() {
+    let caches = caches();
+    caches.namespaces.apply(Apply(of(json!({"metadata": {
+        "name": "petri-env-1", "labels": {LABEL_ENVIRONMENT_UID: "uid-c"}}}))));
+    let told = |why: &str| Told { why: why.to_owned(), cause: None };
+    let pod = |version: &str, told: Option<Told>| WorkloadPod {
+        namespace: "petri-env-1".to_owned(),
+        name: "db-0".to_owned(),
+        resource_version: version.to_owned(),
+        workload: ("StatefulSet", "db".to_owned()),
+        told,
+    };
+    let woken = |pod: WorkloadPod| -> Vec<Key> {
+        let changed = caches.workload_pods.apply(Apply(pod));
+        changed.iter().flat_map(|pod| caches.woken_by_pod(pod)).collect()
+    };
+    assert!(woken(pod("1", None)).is_empty());
+    assert_eq!(woken(pod("2", Some(told("no image")))), [Key::environment("c")]);
+    assert!(woken(pod("3", Some(told("no image")))).is_empty());
+    assert_eq!(caches.complaint("petri-env-1", "StatefulSet", "db"), Some(told("no image")));
+    assert_eq!(caches.complaint("petri-env-1", "Deployment", "db"), None);
+    assert_eq!(caches.complaint("petri-env-2", "StatefulSet", "db"), None);
+    assert_eq!(woken(pod("4", None)), [Key::environment("c")]);
+    assert_eq!(caches.complaint("petri-env-1", "StatefulSet", "db"), None);
 }
 
 #[test]
@@ -112,7 +140,7 @@ fn jobs_are_found_by_the_environments_uid_in_all_namespaces() {
 #[tokio::test]
 async fn the_caches_are_synced_when_the_last_first_list_is_complete() {
     let caches = Caches::new("petri-system");
-    assert_eq!(caches.unsynced().len(), 10);
+    assert_eq!(caches.unsynced().len(), 11);
     assert!(futures::FutureExt::now_or_never(caches.wait_synced()).is_none());
     caches.sync_all();
     caches.wait_synced().await;

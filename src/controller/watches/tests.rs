@@ -122,14 +122,15 @@ async fn only_what_is_needed_is_asked_for_and_never_a_secret() {
     let (_watches, caches, _queue, _wakes) = server.start();
     caches.wait_synced().await;
     let asked = server.asked.lock().unwrap().clone();
-    assert_eq!(asked.len(), 10, "{asked:?}");
+    assert_eq!(asked.len(), 11, "{asked:?}");
     for uri in &asked {
         assert!(uri.contains("timeoutSeconds=190") && uri.contains("sendInitialEvents=true"), "{uri}");
         assert!(!uri.contains("secrets"), "{uri}");
         let own = uri.starts_with("/apis/core.petri.run/v1alpha1/namespaces/petri-system/");
         let managed = uri.contains("labelSelector=petri.run%2Fmanaged%3Dtrue");
         let apps = uri.starts_with("/apis/apps/v1/");
-        assert_eq!(u8::from(own) + u8::from(managed) + u8::from(apps), 1, "{uri}");
+        let pods = uri.contains("labelSelector=petri.run%2Fmanaged%21%3Dtrue");
+        assert_eq!([own, managed, apps, pods].into_iter().filter(|it| *it).count(), 1, "{uri}");
     }
 }
 
