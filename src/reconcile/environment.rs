@@ -114,6 +114,11 @@ impl<'a> Pass<'a> {
         let Some(found) = found else { return Ok(None) };
         let object = match found.0 {
             Ok(object) => object,
+            // Deletion must end: what it needs is the metadata and what is found by labels.
+            Err(bad) if bad.metadata.deletion_timestamp.is_some() => {
+                warn!(key = %self.key, error = bad.error, "the object does not decode; leaving by its metadata");
+                EphemeralEnvironment { metadata: bad.metadata, ..EphemeralEnvironment::default() }
+            }
             Err(error) => {
                 warn!(key = %self.key, %error, "the object does not decode and is left alone");
                 self.tell_undecodable(&error.to_string()).await;

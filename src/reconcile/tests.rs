@@ -220,6 +220,21 @@ async fn a_record_that_cannot_be_read_is_told_once_and_nothing_is_done() {
 }
 
 #[tokio::test]
+async fn an_object_that_does_not_decode_is_told_and_can_be_deleted() {
+    let mut object = environment(json!(["petri.run/cleanup"]), json!({}));
+    object["spec"]["values"] = json!("no map");
+    let stage = Stage::new(Some(template()), Some(object.clone()));
+    let (requeue, _) = stage.pass().await;
+    assert_eq!(requeue.error, Some("undecodable"));
+    object["metadata"]["deletionTimestamp"] = json!("2026-01-01T01:00:00Z");
+    let stage = Stage::new(Some(template()), Some(object));
+    stage.pass().await;
+    stage.pass().await;
+    let writes = stage.server.lock().unwrap().writes.clone();
+    assert_eq!(writes, [FINALIZER]);
+}
+
+#[tokio::test]
 async fn a_pass_over_what_was_said_already_writes_nothing() {
     let stage = Stage::new(None, Some(environment(json!(["petri.run/cleanup"]), json!({}))));
     assert_eq!(stage.pass().await.1, [STATUS]);
