@@ -47,9 +47,12 @@ impl Executor {
             return Err(Error::Call(CallError::NotLeading(crate::error::NotLeading)));
         }
         if let Some(guard) = &effect.guard {
-            guard::check(&self.client, guard).await?;
-            if let Some(alone) = &effect.alone {
-                guard::check_alone(&self.client, guard, alone).await?;
+            let owned = guard::check(&self.client, guard);
+            match &effect.alone {
+                None => owned.await?,
+                Some(alone) => {
+                    tokio::try_join!(owned, guard::check_alone(&self.client, guard, alone))?;
+                }
             }
         }
         self.write(&effect.write).await.map_err(|error| self.excuse(error, effect.guard.as_ref()))?;

@@ -15,6 +15,7 @@ mod readiness;
 pub use inventory::Inventories;
 pub use jobs::Payloads;
 pub use ledger::Ledger;
+pub use namespaces::Ahead;
 pub use probe::Prober;
 
 use crate::{
@@ -111,8 +112,9 @@ impl Observer {
         own: &EphemeralEnvironment,
         identity: &Identity,
         record: &Record,
+        ahead: Option<Ahead>,
     ) -> Observation {
-        let namespaces = self.namespaces(identity, record, is_deleted(&own.metadata)).await;
+        let namespaces = self.namespaces(identity, record, is_deleted(&own.metadata), ahead).await;
         let place = place(record, &namespaces, &identity.uid);
         let mut recheck = Recheck::default();
         let (template, intent) = self.intent(own, &place, &mut recheck).await;

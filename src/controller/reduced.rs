@@ -17,14 +17,15 @@ const TELLING: [&str; 2] = ["PodScheduled", "DisruptionTarget"];
 /// Phases of a pod that can do nothing any more.
 const OVER: [&str; 2] = ["Succeeded", "Failed"];
 
-/// Keeps of an environment its metadata, its template's name and its phase: a pass reads the object itself.
+/// Keeps of an environment its metadata, its template's name, its phase and its namespace: a pass reads the object
+/// itself.
 pub(crate) fn environment(environment: &mut EphemeralEnvironment) {
     let template = std::mem::take(&mut environment.spec.template);
     environment.spec = EphemeralEnvironmentSpec { template, ..Default::default() };
-    environment.status = environment
-        .status
-        .take()
-        .map(|status| EphemeralEnvironmentStatus { phase: status.phase, ..Default::default() });
+    environment.status =
+        environment.status.take().map(|EphemeralEnvironmentStatus { phase, target_namespace, .. }| {
+            EphemeralEnvironmentStatus { phase, target_namespace, ..Default::default() }
+        });
 }
 
 /// Keeps of a Job its metadata and its conditions.

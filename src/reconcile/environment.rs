@@ -15,7 +15,7 @@ use crate::{
         Error,
         class::{self, call_class},
     },
-    observe::{Observation, identity},
+    observe::{Ahead, Observation, identity},
     render::{Extras, Own, RenderContext, effects},
     store,
 };
@@ -37,6 +37,7 @@ pub(super) struct Pass<'a> {
     key: &'a Key,
     api: Api<EphemeralEnvironment>,
     read: Option<Found>,
+    ahead: Option<Ahead>,
     observation: Option<Observation>,
     /// The record that was stored last, or found.
     record: Record,
@@ -58,6 +59,7 @@ impl<'a> Pass<'a> {
             key,
             api,
             read: None,
+            ahead: None,
             observation: None,
             record: Record::default(),
             stored: false,
@@ -88,7 +90,8 @@ impl<'a> Pass<'a> {
             Ask::Observe(record) => {
                 let Some(found) = &self.read else { return Err(self.fault("observing before reading")) };
                 let observer = &self.operator.observer;
-                let observation = observer.observe(&found.object, &found.identity, &record).await;
+                let ahead = self.ahead.take();
+                let observation = observer.observe(&found.object, &found.identity, &record, ahead).await;
                 let world = observation.world.clone();
                 (self.record, self.observation) = (record, Some(observation));
                 Answer::World(world)
@@ -107,7 +110,11 @@ impl<'a> Pass<'a> {
         let namespace = &self.operator.settings.management_namespace;
         let api: Api<Guarded<EphemeralEnvironment>> =
             Api::namespaced(self.operator.client.clone(), namespace);
-        let found = match timed(CALL_MAX, api.get_opt(&self.key.name)).await {
+        let observer = &self.operator.observer;
+        let own = timed(CALL_MAX, api.get_opt(&self.key.name));
+        let (own, ahead) = tokio::join!(own, observer.namespace_ahead(&self.key.name));
+        self.ahead = ahead;
+        let found = match own {
             Ok(found) => found,
             Err(error) => return Err(self.refused(&error)),
         };
