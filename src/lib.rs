@@ -1,6 +1,7 @@
 //! Petri.
 
 pub mod adapter;
+pub mod apiserver;
 pub mod client;
 pub mod clock;
 pub mod config;

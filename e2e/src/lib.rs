@@ -3,6 +3,7 @@
 pub mod cases;
 pub mod charts;
 pub mod demo;
+pub mod issuer;
 pub mod lab;
 pub mod measure;
 pub mod petri;
