@@ -16,7 +16,7 @@ const LAB: &str = "petri-verify";
 const CASE_MAX: Duration = Duration::from_secs(900);
 
 /// The parts, by the name that `--only` takes.
-pub const PARTS: [&str; 6] = ["format", "lint", "tests", "lab", "cluster", "faults"];
+pub const PARTS: [&str; 7] = ["format", "lint", "tests", "proof", "lab", "cluster", "faults"];
 /// The part that runs only when it is named: it takes a quarter of an hour of outages, and wants a quiet machine.
 const BY_NAME: &str = "faults";
 
@@ -55,6 +55,7 @@ pub async fn run(only: &[String], case: Option<&str>, lab: Option<&str>) -> Coun
                 cargo(&["clippy", "--workspace", "--all-targets", "--quiet"], &["-D", "warnings"]).await
             }
             "tests" => cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"], &[]).await,
+            "proof" => cargo(&["proof", "standard"], &[]).await,
             "lab" => cargo(&["test", "--package", "petri-e2e", "--test", "lab", "--quiet"], &[]).await,
             BY_NAME => cluster(cases::faults(), case, lab).await,
             _ => cluster(cases::all(), case, lab).await,

@@ -9,6 +9,8 @@
 //! any ──▶ Terminating ──▶ gone
 //! ```
 //!
+//! What it does at each signal: `machines/atlas/environment.md`, generated from the explorer.
+//!
 //! *Relies on*: nobody else writing the status, or labelling a foreign namespace with this environment's UID.
 //! *Guarantees*: once bound, the namespace never changes; nothing is written into a namespace that is not ours by
 //! label and UID; components start in the order of their levels and go in reverse; once deletion was seen, only

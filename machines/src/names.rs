@@ -139,6 +139,15 @@ impl NamespaceName {
     }
 }
 
+impl NamespaceName {
+    /// Whether this is one of the [`Self::candidates`] of an environment.
+    pub fn is_candidate(&self, environment: &Uid) -> bool {
+        let Some(digits) = self.0.strip_prefix(NAMESPACE_PREFIX) else { return false };
+        let fits = (8..=52).contains(&digits.len()) && digits.len().is_multiple_of(4);
+        fits && hex(&Sha256::digest(environment.as_str().as_bytes())).starts_with(digits)
+    }
+}
+
 impl ReleaseName {
     /// Returns `<environment>-<component>`.
     pub fn of(environment: &EnvironmentName, component: &ComponentName) -> Result<Self, NameError> {
@@ -193,7 +202,8 @@ impl Digest {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

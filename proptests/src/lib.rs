@@ -3,6 +3,7 @@
 //! Begin with [`laws`] (what every step promises), then [`invariants`] (what no history may show) and [`dish`]
 //! (the simulated cluster that runs and crashes the real `Cycle`).
 
+pub mod atlas;
 pub mod crash;
 pub mod dish;
 pub mod explorer;

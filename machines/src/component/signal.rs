@@ -48,6 +48,28 @@ pub enum Signal<'w> {
 }
 
 impl<'w> Signal<'w> {
+    /// Returns the signal's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Abandoned => "Abandoned",
+            Self::Leaving { .. } => "Leaving",
+            Self::Unreadable(_) => "Unreadable",
+            Self::Admitted => "Admitted",
+            Self::Held => "Held",
+            Self::Early => "Early",
+            Self::Busy(_) => "Busy",
+            Self::Absent => "Absent",
+            Self::Active(_) => "Active",
+            Self::Succeeded(_) => "Succeeded",
+            Self::Broken(..) => "Broken",
+            Self::Lost => "Lost",
+            Self::Ready => "Ready",
+            Self::Unready(..) => "Unready",
+            Self::Overdue(_) => "Overdue",
+            Self::Quiet => "Quiet",
+        }
+    }
+
     /// Reads the signal. Leaving outranks everything but an unusable namespace.
     pub fn read(record: &Record, world: &'w World) -> Self {
         match world.permission {

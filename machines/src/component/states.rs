@@ -30,6 +30,38 @@ pub fn backoff_secs(failed: u8) -> u64 {
     BACKOFF_FIRST_SECS.saturating_mul(1 << doublings).min(BACKOFF_MAX_SECS)
 }
 
+/// Every transition between phases. The explorer proves that these are taken and no others; a rollout of the parent
+/// begins anew beside them.
+pub const EDGES: &[(&str, &str)] = &[
+    ("Pending", "Submitting"),
+    ("Pending", "Draining"),
+    ("Pending", "Gone"),
+    ("Submitting", "Deploying"),
+    ("Submitting", "Draining"),
+    ("Submitting", "Gone"),
+    ("Deploying", "Pending"),
+    ("Deploying", "Settling"),
+    ("Deploying", "Failed"),
+    ("Deploying", "Draining"),
+    ("Deploying", "Gone"),
+    ("Settling", "Pending"),
+    ("Settling", "Ready"),
+    ("Settling", "Failed"),
+    ("Settling", "Draining"),
+    ("Settling", "Gone"),
+    ("Ready", "Draining"),
+    ("Ready", "Gone"),
+    ("Failed", "Draining"),
+    ("Failed", "Gone"),
+    ("Draining", "Undeploying"),
+    ("Draining", "Gone"),
+    ("Undeploying", "Undeploying"),
+    ("Undeploying", "Retreating"),
+    ("Undeploying", "Gone"),
+    ("Retreating", "Undeploying"),
+    ("Retreating", "Gone"),
+];
+
 /// The machine of one component.
 pub struct Component;
 

@@ -50,7 +50,7 @@ pub(super) fn advance(
 
 /// Returns what stands at a name; a name that cannot be ours is foreign whatever stands there.
 pub(super) fn occupancy<'w>(world: &'w World, name: &NamespaceName) -> Option<&'w Occupancy> {
-    if NamespaceName::candidates(&world.identity.uid).contains(name) {
+    if name.is_candidate(&world.identity.uid) {
         world.namespaces.occupancy.get(name)
     } else {
         Some(&Occupancy::Foreign)
@@ -105,12 +105,10 @@ fn claim(name: &NamespaceName, world: &World, out: &mut Outbox<Command, Notice>)
             out.waiting_on("the namespace to appear", name.as_str());
             Stage::Waits
         }
-        Some(Occupancy::Foreign) if !NamespaceName::candidates(&world.identity.uid).contains(name) => {
-            impossible(
-                Reason::InvalidConfiguration,
-                format!("namespace {name} is none of this environment's names"),
-            )
-        }
+        Some(Occupancy::Foreign) if !name.is_candidate(&world.identity.uid) => impossible(
+            Reason::InvalidConfiguration,
+            format!("namespace {name} is none of this environment's names"),
+        ),
         Some(Occupancy::Foreign) => choose(world, out),
         Some(Occupancy::Ours { terminating: true, .. }) => {
             out.waiting_on("the namespace to finish terminating", name.as_str());

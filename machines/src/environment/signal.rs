@@ -36,6 +36,22 @@ pub enum Signal<'w> {
 }
 
 impl<'w> Signal<'w> {
+    /// Returns the signal's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Doomed => "Doomed",
+            Self::Expired => "Expired",
+            Self::Displaced(_) => "Displaced",
+            Self::Unreadable => "Unreadable",
+            Self::Invalid(_) => "Invalid",
+            Self::Outdated(_) => "Outdated",
+            Self::Unbound => "Unbound",
+            Self::Broken(..) => "Broken",
+            Self::Available => "Available",
+            Self::Unfinished => "Unfinished",
+        }
+    }
+
     /// Reads the signal in the order above.
     pub fn read(record: &Record, world: &'w World) -> Self {
         if world.deletion {

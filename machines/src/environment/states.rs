@@ -290,6 +290,17 @@ fn tend(record: &mut Record, world: &World, out: &mut Outbox<Command, Notice>) {
     }
 }
 
+impl Environment {
+    /// Steps the components, unless something outranks them, and returns the verdict that the environment then acts on.
+    pub fn hear<'w>(record: &mut Record, world: &'w World, out: &mut Outbox<Command, Notice>) -> Signal<'w> {
+        let ahead = Signal::read(record, world);
+        if !matches!(ahead, Signal::Doomed | Signal::Expired | Signal::Displaced(_) | Signal::Outdated(_)) {
+            tend(record, world, out);
+        }
+        Signal::read(record, world)
+    }
+}
+
 impl Machine for Environment {
     type Phase = Record;
     type World = World;
@@ -299,11 +310,7 @@ impl Machine for Environment {
     const VERSION: u32 = 1;
 
     fn dispatch(mut record: Record, world: &World, out: &mut Outbox<Command, Notice>) -> Record {
-        let ahead = Signal::read(&record, world);
-        if !matches!(ahead, Signal::Doomed | Signal::Expired | Signal::Displaced(_) | Signal::Outdated(_)) {
-            tend(&mut record, world, out);
-        }
-        let signal = Signal::read(&record, world);
+        let signal = Self::hear(&mut record, world, out);
         if !matches!(record.phase, Phase::Terminating { .. }) {
             wake_for_expiry(world, out);
         }

@@ -40,6 +40,24 @@ pub struct Own {
     pub status: Option<Status>,
 }
 
+impl Own {
+    /// Returns a new object.
+    pub fn new(expires_at: Option<u64>) -> Self {
+        Self {
+            resource_version: 1,
+            generation: 1,
+            spec: 0,
+            finalizer: false,
+            deletion: false,
+            held: false,
+            retry: None,
+            expires_at,
+            record: None,
+            status: None,
+        }
+    }
+}
+
 /// A namespace and all that is in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Space {
@@ -167,23 +185,11 @@ impl Hash for Cluster {
 impl Cluster {
     /// Returns a cluster that holds nothing but a new environment.
     pub fn new(ttl_secs: Option<u64>) -> Self {
-        let own = Own {
-            resource_version: 1,
-            generation: 1,
-            spec: 0,
-            finalizer: false,
-            deletion: false,
-            held: false,
-            retry: None,
-            expires_at: ttl_secs,
-            record: None,
-            status: None,
-        };
         Self {
             now: 0,
             uids: 0,
             names_uids: false,
-            own: Some(own),
+            own: Some(Own::new(ttl_secs)),
             spaces: BTreeMap::new(),
             lagging: None,
             events: 1,
@@ -244,6 +250,11 @@ impl Cluster {
 impl Job {
     /// Returns the Job as the operator sees it.
     pub fn view(&self, name: &JobName, space: &Space) -> JobView {
+        self.view_with(name, space.secrets.get(name).map(|secret| secret.uid.clone()))
+    }
+
+    /// Returns the Job as the operator sees it beside the Secret that bears its name.
+    pub fn view_with(&self, name: &JobName, payload: Option<Uid>) -> JobView {
         let state = match &self.pod {
             Pod::Waiting => JobState::Active { waiting: self.complaint.map(complaint) },
             Pod::Running => JobState::Active { waiting: None },
@@ -257,7 +268,7 @@ impl Job {
             op: self.op,
             state,
             deleting: self.deleting,
-            payload: space.secrets.get(name).map(|secret| secret.uid.clone()),
+            payload,
         }
     }
 

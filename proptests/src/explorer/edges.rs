@@ -1,309 +1,559 @@
 //! Everything that may happen next in a state.
+//!
+//! What the operator decides depends on what it sees: its record and its world. So each distinct sight is decided once,
+//! by the shipped loop in the dish, which is also watched by every invariant, with all laws asked; a state with the
+//! same sight gets the same decision, command by command, against its own cluster. That this comes to what the loop
+//! does is compared for every decision that is made, and for one state in [`COMPARED`] besides.
 
-use super::node::{Budget, Node};
+use super::{
+    Found, Maker,
+    happenings::{Local, Whole, history},
+    intern::{Interner, Memo},
+    state::{Cell, Codec, KIDS, Kid, Pace, State},
+};
 use crate::{
     dish::{
-        Op,
-        cluster::{Cluster, Pod, Specs},
-        nature::{self, Outcome},
+        apply,
+        cluster::{Cluster, Own, Release, Specs},
+        observe::observe,
         replica::{Event, Replica},
-        user,
+        tell,
     },
     invariants::{History, Witness},
-    laws::{self, Breach},
+    laws::{self, Breach, require},
 };
 use petri_machines::{
-    component,
-    environment::Notice,
-    job::{JobFailure, JobState, JobView},
+    component::Readiness,
+    environment::{Cleanup, Command, Environment, World},
+    job::{JobState, JobView},
+    kernel::{Machine as _, Seen, cycle::Ask},
     names::ComponentName,
-    reason::FailureReason,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
-};
+use std::{collections::HashSet, hash::BuildHasherDefault};
 
-/// Who made an edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Maker {
-    /// The operator, in peace.
-    Operator,
-    /// The cluster, in peace.
-    Cluster,
-    /// Time.
-    Clock,
-    /// A user.
-    User,
-    /// A fault: a crash, a stale read, a broken Job, a foreign hand.
-    Fault,
-}
+/// One state in so many is stepped by the loop itself though its decision is known.
+pub const COMPARED: u32 = 512;
 
 /// One thing that may happen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Edge {
     /// Who made it.
     pub maker: Maker,
-    /// What it is, for people.
-    pub what: String,
+    /// What it is: a number among the labels.
+    pub what: u16,
     /// Where it leads.
-    pub to: Node,
+    pub to: State,
 }
 
-/// What exploring found besides states.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// How often each law and invariant had something to say.
-    pub counts: BTreeMap<&'static str, u64>,
-    /// Transitions of environments.
-    pub moves: BTreeSet<(&'static str, &'static str)>,
-    /// Transitions of components.
-    pub child_moves: BTreeSet<(&'static str, &'static str)>,
-    /// Clusters of which all laws were asked; states that differ in their budget only are not asked again.
-    asked: HashSet<u64>,
+/// Texts for people, each kept once.
+#[derive(Debug, Default)]
+pub struct Labels(Interner<String>);
+
+impl Labels {
+    /// Returns the number of a text; there are few.
+    pub fn number(&mut self, text: String) -> u16 {
+        u16::try_from(self.0.number(text)).unwrap_or(u16::MAX)
+    }
+
+    /// Returns the text of a number.
+    pub fn text(&self, number: u16) -> &str {
+        self.0.value(u32::from(number))
+    }
 }
 
-/// Returns all edges out of a state.
-///
-/// # Errors
-/// The law or invariant that one of them breaks, with what happened.
-pub fn edges(node: &Node, specs: &Specs, found: &mut Found) -> Result<Vec<Edge>, Breach> {
-    let mut all = Vec::new();
-    if node.cluster.own.is_some() {
-        looks(node, specs, found, &mut all)?;
-        users(node, specs, &mut all);
-    }
-    happenings(node, &mut all);
-    for edge in &all {
-        witness(node, edge, specs, found)?;
-    }
-    Ok(all)
+/// What the operator decided at one sight.
+#[derive(Clone, Debug)]
+struct Decision {
+    head: u32,
+    records: [u32; KIDS],
+    commands: Vec<(u32, Option<usize>)>,
+    asked: bool,
 }
 
-/// The operator's cycle: whole, cut off after each of its effects, and with a Job list that is some events old.
-fn looks(node: &Node, specs: &Specs, found: &mut Found, all: &mut Vec<Edge>) -> Result<(), Breach> {
-    let effects = cycle(node, &node.cluster, specs, found)?;
-    let whole = effects.len().saturating_sub(1);
-    for (n, (what, cluster)) in effects.into_iter().enumerate() {
-        let (maker, what) = if n == whole {
-            (Maker::Operator, format!("the operator looks; last it {what}"))
-        } else {
-            (Maker::Fault, format!("the operator dies after it {what}"))
-        };
-        all.push(Edge { maker, what, to: Node { cluster, ..node.clone() }.canonical() });
-    }
-    for (what, view) in stale_views(&node.cluster) {
-        let cluster = Cluster { lagging: Some(view), ..node.cluster.clone() };
-        for (did, cluster) in cycle(node, &cluster, specs, found)? {
-            let what = format!("the operator looks, but {what}; it {did}");
-            all.push(Edge { maker: Maker::Fault, what, to: Node { cluster, ..node.clone() }.canonical() });
+/// What it sees of a component: its Jobs and its readiness.
+type View = (Vec<JobView>, Seen<Readiness>);
+/// A Job list as it was a moment ago.
+type Stale = (u16, u32, Vec<JobView>);
+type Sight = (u32, [(u32, u32); KIDS]);
+type Effects = Vec<(u16, State)>;
+
+/// All that was found out about a world so far.
+pub struct Ways<'w> {
+    /// The numbers.
+    pub codec: Codec,
+    /// The texts.
+    pub labels: Labels,
+    pub(super) specs: &'w Specs,
+    /// Whether the map is drawn, too.
+    pub draws: bool,
+    pub(super) has_route: bool,
+    pub(super) found: &'w mut Found,
+    pub(super) locals: Memo<(u32, u32, u32), Vec<Local>>,
+    pub(super) wholes: Memo<(u32, u32), Vec<Whole>>,
+    pub(super) goings: Memo<(u32, [u32; KIDS]), (u32, [u32; KIDS])>,
+    pub(super) soils: Memo<u32, u32>,
+    pub(super) deadlines: Memo<u32, Option<(u64, Pace)>>,
+    commands: Interner<Command>,
+    views: Interner<View>,
+    viewed: Memo<(u32, u32), u32>,
+    stales: Memo<(u32, u32, u32), Vec<Stale>>,
+    decided: Memo<Sight, u32>,
+    decisions: Vec<Decision>,
+    applied: Memo<[u32; 4], Option<(u32, u32)>>,
+    told: Memo<u32, u16>,
+    witnessed: HashSet<[u32; 13], BuildHasherDefault<super::intern::Quick>>,
+    looks: u32,
+}
+
+impl<'w> Ways<'w> {
+    /// Begins with nothing but the names.
+    pub fn new(names: Vec<ComponentName>, specs: &'w Specs, found: &'w mut Found) -> Self {
+        let plans = specs.iter().filter_map(|spec| spec.as_ref().ok());
+        let has_route = plans.into_iter().any(|plan| plan.route.is_some());
+        Self {
+            codec: Codec::new(names),
+            labels: Labels::default(),
+            specs,
+            draws: false,
+            has_route,
+            found,
+            locals: Memo::default(),
+            wholes: Memo::default(),
+            goings: Memo::default(),
+            soils: Memo::default(),
+            deadlines: Memo::default(),
+            commands: Interner::default(),
+            views: Interner::default(),
+            viewed: Memo::default(),
+            stales: Memo::default(),
+            decided: Memo::default(),
+            decisions: Vec::new(),
+            applied: Memo::default(),
+            told: Memo::default(),
+            witnessed: HashSet::default(),
+            looks: 0,
         }
     }
-    Ok(())
-}
 
-/// Runs one cycle of the shipped loop and returns the cluster after each effect; the last is the whole cycle.
-fn cycle(
-    node: &Node,
-    cluster: &Cluster,
-    specs: &Specs,
-    found: &mut Found,
-) -> Result<Vec<(String, Cluster)>, Breach> {
-    let mut cluster = cluster.clone();
-    let mut replica = Replica::default();
-    let mut effects = Vec::new();
-    let mut history = history(&node.cluster);
-    // A stale look is a world like any other; the property tests ask the laws of those.
-    let asks_laws = cluster.lagging.is_none()
-        && found.asked.insert(BuildHasherDefault::<DefaultHasher>::default().hash_one(&cluster));
-    loop {
-        let before = cluster.clone();
-        let event = replica.step(&mut cluster, specs, None);
-        match &event {
-            Event::Observed(seen) if asks_laws => drop(laws::environment::all(&seen.0, &seen.1)?),
-            Event::Notified(notices) => notices.iter().for_each(|notice| found.notice(notice)),
-            Event::Observed(_) | Event::Stored(_) | Event::Applied(..) | Event::Read | Event::Crashed => {}
-        }
-        history.witness(&Witness { before: &before, after: &cluster, event: Some(&event), specs })?;
-        if let (Some(what), true) = (crate::dish::tell::event(&event, None), before != cluster) {
-            effects.push((what, cluster.clone()));
-        }
-        if !replica.is_running() {
-            break;
-        }
+    /// Returns how many distinct sights were decided.
+    pub fn decisions(&self) -> usize {
+        self.decisions.len()
     }
-    if let Some(done) = &replica.last {
-        history.ended(done)?;
-    }
-    found.add(&history);
-    if effects.is_empty() {
-        effects.push(("changes nothing".to_owned(), cluster));
-    }
-    Ok(effects)
-}
 
-/// What the cluster itself knows of outcomes: the Jobs that are still there.
-fn history(cluster: &Cluster) -> History {
-    let outcome = |space: &crate::dish::cluster::Space| {
-        let secret = |name| space.secrets.get(name).and_then(|secret| secret.payload.clone());
-        let ended = space.jobs.iter().filter(|(_, job)| !job.is_live());
-        ended
-            .map(|(name, job)| Outcome {
-                job: job.clone(),
-                payload: secret(name),
-                succeeded: job.pod == Pod::Succeeded,
-            })
-            .collect::<Vec<_>>()
-    };
-    History::knowing(cluster.spaces.values().flat_map(outcome).collect())
-}
-
-/// Job lists as they were a moment ago: one Job is not there yet, or has not ended yet. A list never goes back behind
-/// what was recorded of it.
-fn stale_views(cluster: &Cluster) -> Vec<(String, Vec<(ComponentName, JobView)>)> {
-    let now = cluster.jobs();
-    let record = Cluster::record(cluster).into_iter().flat_map(|record| record.memory.components.values());
-    let recorded: BTreeSet<_> =
-        record.filter_map(|child| child.attempt()).filter_map(|attempt| attempt.job.clone()).collect();
-    let mut views = Vec::new();
-    for (at, (component, job)) in now.iter().enumerate() {
-        if matches!(job.state, JobState::Active { .. }) {
-            if recorded.contains(&job.uid) {
-                continue;
-            }
-            let mut without = now.clone();
-            without.remove(at);
-            views.push((format!("does not see the Job of {component} yet"), without));
-        } else {
-            let mut active = now.clone();
-            active[at].1.state = JobState::Active { waiting: None };
-            views.push((format!("does not see the end of the Job of {component} yet"), active));
+    /// Adds all edges out of a state.
+    ///
+    /// # Errors
+    /// The law or invariant that one of them breaks, with what happened.
+    pub fn out_of(&mut self, state: &State, all: &mut Vec<Edge>) -> Result<(), Breach> {
+        all.clear();
+        if self.codec.heads.value(state.head).own.is_some() {
+            self.looks(state, all)?;
         }
+        self.happenings(state, all)
     }
-    views
-}
 
-fn users(node: &Node, specs: &Specs, all: &mut Vec<Edge>) {
-    let mut add = |op: Op, budget: Option<Budget>| {
-        let Some(budget) = budget else { return };
-        let mut cluster = node.cluster.clone();
-        if user(&mut cluster, specs, &op) {
-            let to = Node { cluster, budget }.canonical();
-            all.push(Edge { maker: Maker::User, what: crate::dish::tell::op(&op), to });
-        }
-    };
-    let Budget { specs: changes, retries, .. } = node.budget;
-    let changed = changes.checked_sub(1).map(|specs| Budget { specs, ..node.budget });
-    let retried = retries.checked_sub(1).map(|retries| Budget { retries, ..node.budget });
-    for spec in 0..specs.len() {
-        add(Op::Spec { spec }, changed);
-    }
-    add(Op::Retry { token: format!("t{retries}") }, retried);
-    add(Op::Delete, Some(node.budget));
-}
-
-/// What the cluster does, in peace and by faults, and what time does.
-fn happenings(node: &Node, all: &mut Vec<Edge>) {
-    let mut add = |maker: Maker, what: String, cost: u8, change: &dyn Fn(&mut Cluster) -> bool| {
-        let Some(faults) = node.budget.faults.checked_sub(cost) else { return };
-        let mut cluster = node.cluster.clone();
-        if change(&mut cluster) {
-            let to = Node { cluster, budget: Budget { faults, ..node.budget } }.canonical();
+    /// The operator's cycle: whole, cut off after each of its effects, and with a Job list that is some events old.
+    fn looks(&mut self, state: &State, all: &mut Vec<Edge>) -> Result<(), Breach> {
+        let views = self.views(state);
+        let effects = self.look(state, &views, None)?;
+        let whole = effects.len().saturating_sub(1);
+        for (n, (what, to)) in effects.into_iter().enumerate() {
+            // Cut off after an effect is a fault; what is done last ends the cycle.
+            let maker = if n == whole { Maker::Operator } else { Maker::Fault };
             all.push(Edge { maker, what, to });
         }
-    };
-    for name in names(&node.cluster) {
-        let name = &name;
-        add(Maker::Cluster, format!("the pod of {name} starts"), 0, &|c| nature::pod_starts(c, name));
-        add(Maker::Cluster, format!("the pod of {name} ends well"), 0, &|c| {
-            nature::pod_ends(c, name, None).is_some()
-        });
-        add(Maker::Cluster, format!("the workload of {name} serves"), 0, &|c| {
-            is_whole(c, name) && nature::workload(c, name, true)
-        });
-        for (reason, disrupted) in FAILURES {
-            let failure = JobFailure { reason, message: String::new(), disrupted };
-            let what = format!("the pod of {name} fails: {}, disrupted {disrupted}", reason.as_str());
-            add(Maker::Fault, what, 1, &|c| nature::pod_ends(c, name, Some(failure.clone())).is_some());
-        }
-        add(Maker::Fault, format!("the workload of {name} ceases to serve"), 1, &|c| {
-            nature::workload(c, name, false)
-        });
-        add(Maker::Fault, format!("somebody deletes the Job of {name}"), 1, &|c| {
-            nature::job_deleted_by_hand(c, name)
-        });
-    }
-    add(Maker::Cluster, "deleted Jobs go".to_owned(), 0, &nature::deleted_jobs_go);
-    add(Maker::Cluster, "the namespace controller makes a step".to_owned(), 0, &nature::namespaces_go);
-    add(Maker::Fault, "somebody deletes the namespace".to_owned(), 1, &|cluster| {
-        let space = cluster.spaces.values_mut().find(|space| space.ours && !space.terminating);
-        space.map(|space| space.terminating = true).is_some()
-    });
-    if let Some((at, slow)) = node.deadlines().min() {
-        // A workload that uses up its time is a fault: in peace it becomes ready before.
-        let maker = if slow { Maker::Fault } else { Maker::Clock };
-        add(maker, format!("{at} s pass"), u8::from(slow), &move |cluster| {
-            cluster.now = at;
-            true
-        });
-    }
-}
-
-/// One that may pass, one that cannot, one that is nobody's fault.
-const FAILURES: [(FailureReason, bool); 3] = [
-    (FailureReason::HelmFailed, false),
-    (FailureReason::ChartNotFound, false),
-    (FailureReason::HelmFailed, true),
-];
-
-/// Whether a release was installed as a whole: what a failed Helm left never serves.
-fn is_whole(cluster: &Cluster, name: &ComponentName) -> bool {
-    let mut releases = cluster.spaces.values().filter_map(|space| space.releases.get(name));
-    releases.any(|release| release.serial > 0)
-}
-
-fn names(cluster: &Cluster) -> BTreeSet<ComponentName> {
-    let spaces = cluster.spaces.values().filter(|space| space.ours);
-    let jobs = cluster.jobs().into_iter().map(|(name, _)| name);
-    spaces.flat_map(|space| space.releases.keys().cloned()).chain(jobs).collect()
-}
-
-fn witness(node: &Node, edge: &Edge, specs: &Specs, found: &mut Found) -> Result<(), Breach> {
-    if matches!(edge.maker, Maker::Operator) {
-        return Ok(());
-    }
-    let mut history = history(&node.cluster);
-    let seen = Witness { before: &node.cluster, after: &edge.to.cluster, event: None, specs };
-    history
-        .witness(&seen)
-        .map_err(|breach| Breach { what: format!("{}: {}", edge.what, breach.what), ..breach })?;
-    found.add(&history);
-    Ok(())
-}
-
-impl Found {
-    fn notice(&mut self, notice: &Notice) {
-        match notice {
-            Notice::Moved { from, to, .. } => drop(self.moves.insert((from, to))),
-            Notice::Component { notice: component::Notice::Moved { from, to }, .. } => {
-                self.child_moves.insert((from, to));
+        for at in 0..self.codec.names.len() {
+            let key = (at as u32, state.kids[at].record, state.kids[at].cell);
+            if !self.stales.contains_key(&key) {
+                let found = self.stale(state, at);
+                self.stales.insert(key, found);
             }
-            Notice::Component { .. } | Notice::Expired => {}
+            for n in 0..self.stales[&key].len() {
+                let (_, view, _) = self.stales[&key][n];
+                let mut views = views;
+                views[at] = view;
+                for (what, to) in self.look(state, &views, Some((at, n)))? {
+                    all.push(Edge { maker: Maker::Fault, what, to });
+                }
+            }
         }
+        Ok(())
     }
 
-    fn add(&mut self, history: &History) {
-        for (law, count) in &history.counts {
-            *self.counts.entry(law).or_default() += count;
+    fn views(&mut self, state: &State) -> [u32; KIDS] {
+        let mut views = [0; KIDS];
+        for (view, kid) in views.iter_mut().zip(&state.kids) {
+            let key = (kid.record, kid.cell);
+            *view = match self.viewed.get(&key) {
+                Some(known) => *known,
+                None => {
+                    let accepted = self.codec.record(kid.record).and_then(|record| record.accepted.as_ref());
+                    let cell = self.codec.cell(kid.cell);
+                    let readiness = Release::readiness(cell.release.as_ref(), accepted.map(|a| a.serial));
+                    let number = self.views.number((job_views(cell), readiness));
+                    self.viewed.insert(key, number);
+                    number
+                }
+            };
         }
+        views
     }
 
-    /// Takes over what another exploration found.
-    pub fn merge(&mut self, other: Self) {
-        for (law, count) in other.counts {
-            *self.counts.entry(law).or_default() += count;
+    /// Job lists as they were a moment ago: one Job is not there yet, or has not ended yet. A list never goes back
+    /// behind what was recorded of it.
+    fn stale(&mut self, state: &State, at: usize) -> Vec<Stale> {
+        let kid = state.kids[at];
+        let record = self.codec.record(kid.record);
+        let recorded = record.and_then(|record| record.attempt()).and_then(|attempt| attempt.job.clone());
+        let jobs = job_views(self.codec.cell(kid.cell));
+        let view = self.views(state)[at];
+        let readiness = self.views.value(view).1.clone();
+        let mut found = Vec::new();
+        for (n, job) in jobs.iter().enumerate() {
+            let mut list = jobs.clone();
+            let what = if matches!(job.state, JobState::Active { .. }) {
+                if recorded.as_ref() == Some(&job.uid) {
+                    continue;
+                }
+                list.remove(n);
+                "does not see a new Job"
+            } else {
+                list[n].state = JobState::Active { waiting: None };
+                "does not see the end of a Job"
+            };
+            let what = format!("the operator {what} of {} yet, but looks", self.codec.names[at]);
+            let view = self.views.number((list.clone(), readiness.clone()));
+            found.push((self.labels.number(what), view, list));
         }
-        self.moves.extend(other.moves);
-        self.child_moves.extend(other.child_moves);
+        found
+    }
+
+    /// Asks all laws of a sight.
+    fn ask(&mut self, state: &State) -> Result<(), Breach> {
+        let (record, world) = sight(&self.cluster(state, None), self.specs);
+        laws::environment::all(&record, &world)?;
+        self.found.laws += 1;
+        if self.draws {
+            self.found.atlas.environment(&record, &world);
+        }
+        Ok(())
+    }
+
+    /// Returns the state after each effect of one cycle.
+    fn look(
+        &mut self,
+        state: &State,
+        views: &[u32; KIDS],
+        stale: Option<(usize, usize)>,
+    ) -> Result<Effects, Breach> {
+        let mut sight = (state.head, [(0, 0); KIDS]);
+        for (seen, (kid, view)) in sight.1.iter_mut().zip(state.kids.iter().zip(views)) {
+            *seen = (kid.record, *view);
+        }
+        self.looks = self.looks.wrapping_add(1);
+        let known = self.decided.get(&sight).copied();
+        let real = match known {
+            Some(_) if !self.looks.is_multiple_of(COMPARED) => None,
+            Some(_) => Some(self.cycle(state, stale)?),
+            None => {
+                let real = self.cycle(state, stale)?;
+                let decision = self.decide(state, stale)?;
+                self.decided.insert(sight, u32::try_from(self.decisions.len()).unwrap_or(u32::MAX));
+                self.decisions.push(decision);
+                Some(real)
+            }
+        };
+        let decision = self.decided.get(&sight).map_or(0, |number| *number as usize);
+        // A stale look is a world like any other; the property tests ask the laws of those.
+        if stale.is_none() && !std::mem::replace(&mut self.decisions[decision].asked, true) {
+            self.ask(state)?;
+        }
+        let effects = self.replay(state, decision, views, stale)?;
+        if let Some(real) = real {
+            let same = real.iter().copied().eq(effects.iter().map(|(_, state)| *state));
+            require("what was decided once is what the loop does", same, || {
+                format!("{real:?} is not {effects:?}")
+            })?;
+        }
+        Ok(effects)
+    }
+
+    fn cluster(&self, state: &State, stale: Option<(usize, usize)>) -> Cluster {
+        let mut cluster = self.codec.decode(state.head, &state.kids);
+        if let Some((at, n)) = stale {
+            let key = (at as u32, state.kids[at].record, state.kids[at].cell);
+            let name = &self.codec.names[at];
+            let mut jobs = cluster.jobs();
+            jobs.retain(|(component, _)| component != name);
+            let list = self.stales.get(&key).map(|lists| lists[n].2.clone()).unwrap_or_default();
+            jobs.extend(list.into_iter().map(|job| (name.clone(), job)));
+            cluster.lagging = Some(jobs);
+        }
+        cluster
+    }
+
+    fn decide(&mut self, state: &State, stale: Option<(usize, usize)>) -> Result<Decision, Breach> {
+        let cluster = self.cluster(state, stale);
+        let (record, world) = sight(&cluster, self.specs);
+        let step = Environment::step(record, &world)
+            .map_err(|error| Breach { law: "settles", what: error.to_string() })?;
+        let mut after = cluster;
+        if let Some(own) = &mut after.own {
+            own.record = Some(step.phase);
+        }
+        let (head, kids) = self.codec.encode(after);
+        let commands = step.commands.into_iter().map(|command| {
+            let kid = kid_of(&self.codec, &command);
+            (self.commands.number(command), kid)
+        });
+        let records = kids.map(|kid| kid.record);
+        Ok(Decision { head, records, commands: commands.collect(), asked: false })
+    }
+
+    /// Runs the shipped loop in the dish, watched by every invariant.
+    fn cycle(&mut self, state: &State, stale: Option<(usize, usize)>) -> Result<Vec<State>, Breach> {
+        let mut cluster = self.cluster(state, stale);
+        let mut replica = Replica::default();
+        let mut effects = Vec::new();
+        let mut history = history(&cluster);
+        let mut last = *state;
+        loop {
+            let writes = matches!(replica.pending(), Some(Ask::Store { .. } | Ask::Apply(_)));
+            let before = writes.then(|| cluster.clone());
+            let event = replica.step(&mut cluster, self.specs, None);
+            if let Event::Notified(notices) = &event {
+                notices.iter().for_each(|notice| self.found.notice(notice));
+            }
+            let Some(before) = before else {
+                if replica.is_running() {
+                    continue;
+                }
+                break;
+            };
+            history.witness(&Witness {
+                before: &before,
+                after: &cluster,
+                event: Some(&event),
+                specs: self.specs,
+            })?;
+            let (head, kids) = self.codec.encode(cluster.clone());
+            let next = self.codec.canonical(&State { head, kids, ..*state });
+            if next != last {
+                effects.push(next);
+                last = next;
+            }
+            if !replica.is_running() {
+                break;
+            }
+        }
+        if let Some(done) = &replica.last {
+            history.ended(done)?;
+        }
+        self.found.add(&history);
+        Ok(effects)
+    }
+
+    fn replay(
+        &mut self,
+        state: &State,
+        decision: usize,
+        views: &[u32; KIDS],
+        stale: Option<(usize, usize)>,
+    ) -> Result<Effects, Breach> {
+        let label = stale.map(|(at, n)| {
+            let key = (at as u32, state.kids[at].record, state.kids[at].cell);
+            self.stales[&key][n].0
+        });
+        let (mut effects, mut last) = (Vec::new(), *state);
+        let Decision { head, records, .. } = self.decisions[decision];
+        let mut now = State { head, ..*state };
+        now.kids.iter_mut().zip(records).for_each(|(kid, record)| kid.record = record);
+        let stored = self.codec.canonical(&now);
+        if stored != last {
+            self.stored(state, &now)?;
+            let what =
+                label.unwrap_or_else(|| self.labels.number("the operator stores its record".to_owned()));
+            effects.push((what, stored));
+            last = stored;
+        }
+        for n in 0..self.decisions[decision].commands.len() {
+            let (command, kid) = self.decisions[decision].commands[n];
+            let before = now;
+            let Some((head, cell)) = self.apply(&before, command, kid) else { break };
+            now.head = head;
+            if let Some(kid) = kid {
+                now.kids[kid].cell = cell;
+            }
+            if self.codec.heads.value(head).own.is_none() {
+                now.kids.iter_mut().for_each(|kid| kid.record = 0);
+            }
+            if now == before {
+                continue;
+            }
+            self.acted(state, &before, &now, (command, kid), views, stale)?;
+            let next = self.codec.canonical(&now);
+            if next != last {
+                let what = label.unwrap_or_else(|| self.tell(command));
+                effects.push((what, next));
+                last = next;
+            }
+        }
+        Ok(effects)
+    }
+
+    fn tell(&mut self, command: u32) -> u16 {
+        if let Some(known) = self.told.get(&command) {
+            return *known;
+        }
+        let text = format!("the operator does: {}", tell::command(self.commands.value(command)));
+        let what = self.labels.number(text);
+        self.told.insert(command, what);
+        what
+    }
+
+    /// Applies one command to the part that it is about. `None` when it is refused.
+    fn apply(&mut self, state: &State, command: u32, kid: Option<usize>) -> Option<(u32, u32)> {
+        let cell = kid.map_or(0, |at| state.kids[at].cell);
+        let key = [command, state.head, kid.map_or(u32::MAX, |at| at as u32), cell];
+        if let Some(known) = self.applied.get(&key) {
+            return *known;
+        }
+        let mut kids = [Kid::default(); KIDS];
+        if let Some(at) = kid {
+            kids[at].cell = cell;
+        }
+        let mut cluster = self.codec.decode(state.head, &kids);
+        let (_, world) = sight(&cluster, self.specs);
+        let result = cluster.own.clone().and_then(|mut read| {
+            apply::apply(&mut cluster, &mut read, &world, self.commands.value(command)).ok()
+        });
+        let found = result.map(|_| {
+            let (head, kids) = self.codec.encode(cluster);
+            (head, kid.map_or(0, |at| kids[at].cell))
+        });
+        self.applied.insert(key, found);
+        found
+    }
+
+    /// Watches a write of the record, once for each distinct change of a component in its cell.
+    fn stored(&mut self, before: &State, after: &State) -> Result<(), Breach> {
+        for at in 0..self.codec.names.len() {
+            let (was, is) = (before.kids[at], after.kids[at]);
+            let key = [
+                u32::MAX,
+                before.head,
+                after.head,
+                at as u32,
+                was.record,
+                is.record,
+                was.cell,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+            ];
+            if !self.witnessed.insert(key) {
+                continue;
+            }
+            let alone = |state: &State| {
+                let mut kids = [Kid::default(); KIDS];
+                kids[at] = state.kids[at];
+                self.codec.decode(state.head, &kids)
+            };
+            let (was, is) = (alone(before), alone(after));
+            let record = is.own.as_ref().and_then(|own| own.record.clone()).unwrap_or_default();
+            // Alone, a component may show no difference: that a write makes one is asked of the whole.
+            if was != is {
+                self.witness(&was, &is, &Event::Stored(Box::new(Ok(record))))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches a command, once for each distinct situation that an invariant could tell apart.
+    fn acted(
+        &mut self,
+        start: &State,
+        before: &State,
+        after: &State,
+        (command, kid): (u32, Option<usize>),
+        views: &[u32; KIDS],
+        stale: Option<(usize, usize)>,
+    ) -> Result<(), Breach> {
+        let mut key = [command, before.head, after.head, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        if let Some(at) = kid {
+            key[3..8].copy_from_slice(&[
+                at as u32 + 1,
+                before.kids[at].record,
+                before.kids[at].cell,
+                after.kids[at].cell,
+                views[at],
+            ]);
+            let ordered = matches!(
+                &**self.commands.value(command),
+                Command::CreateJob { .. } | Command::Cleanup(Cleanup::CreateUndeployJob { .. })
+            );
+            if ordered {
+                for (n, other) in before.kids.iter().enumerate() {
+                    let released = self.codec.cell(other.cell).release.is_some();
+                    key[8] |= u32::from(released) << n;
+                    key[9 + n] = other.record;
+                }
+            }
+        }
+        if !self.witnessed.insert(key) {
+            return Ok(());
+        }
+        let (_, world) = sight(&self.cluster(start, stale), self.specs);
+        let was = self.codec.decode(before.head, &before.kids);
+        let is = self.codec.decode(after.head, &after.kids);
+        let command = Command::clone(self.commands.value(command));
+        self.witness(&was, &is, &Event::Applied(Box::new(world), command, Ok(true)))
+    }
+
+    fn witness(&mut self, before: &Cluster, after: &Cluster, event: &Event) -> Result<(), Breach> {
+        let mut history: History = history(before);
+        history.witness(&Witness { before, after, event: Some(event), specs: self.specs })?;
+        self.found.add(&history);
+        Ok(())
+    }
+}
+
+fn job_views(cell: &Cell) -> Vec<JobView> {
+    let payload = |name| cell.secrets.get(name).map(|secret| secret.uid.clone());
+    cell.jobs.iter().map(|(name, job)| job.view_with(name, payload(name))).collect()
+}
+
+/// What the operator sees: its record and its world.
+fn sight(cluster: &Cluster, specs: &Specs) -> (petri_machines::environment::Record, World) {
+    let own = cluster.own.clone().unwrap_or_else(|| Own::new(None));
+    let record = own.record.clone().unwrap_or_default();
+    let world = observe(cluster, specs, &own, &record, None);
+    (record, world)
+}
+
+/// The component whose part of the cluster a command changes.
+fn kid_of(codec: &Codec, command: &Command) -> Option<usize> {
+    match command {
+        Command::CreatePayload { component, .. } | Command::CreateJob { component, .. } => {
+            codec.kid_of(component)
+        }
+        Command::Cleanup(cleanup) => match cleanup {
+            Cleanup::CreateUndeployPayload { component, .. }
+            | Cleanup::CreateUndeployJob { component, .. } => codec.kid_of(component),
+            Cleanup::DeletePayload { name, .. } | Cleanup::DeleteJob { name, .. } => codec.kid_of_job(name),
+            Cleanup::DeleteSelf
+            | Cleanup::Unfurnish { .. }
+            | Cleanup::DeleteNamespace(_)
+            | Cleanup::DropFinalizer => None,
+        },
+        Command::AddFinalizer
+        | Command::CreateNamespace { .. }
+        | Command::BindOperator(_)
+        | Command::CreateDeployerAccount(_)
+        | Command::BindDeployer(_)
+        | Command::Furnish { .. } => None,
     }
 }

@@ -65,7 +65,6 @@ fn owned(record: &Record, world: &World) -> Option<NamespaceName> {
         (Binding::Unassigned | Binding::Claimed { .. }, Seen::Unknown(_)) => Some("nobody-knows"),
         _ => None,
     };
-    let candidates = NamespaceName::candidates(&world.identity.uid);
     let ours = |name: &&NamespaceName| match world.namespaces.occupancy.get(*name) {
         Some(Occupancy::Ours { uid, .. }) => {
             let recorded = binding.name() == Some(*name);
@@ -74,7 +73,7 @@ fn owned(record: &Record, world: &World) -> Option<NamespaceName> {
         Some(Occupancy::Absent | Occupancy::Foreign) | None => false,
     };
     let assigned = world.namespaces.assigned.known().into_iter().flatten();
-    let looked_at = assigned.chain(binding.name()).filter(|name| candidates.contains(name));
+    let looked_at = assigned.chain(binding.name()).filter(|name| name.is_candidate(&world.identity.uid));
     unread
         .and_then(|name| NamespaceName::new(name).ok())
         .or_else(|| looked_at.into_iter().find(|name| ours(name)).cloned())
@@ -96,7 +95,7 @@ fn writes_only_where_it_is_owner(world: &World, step: &StepOf<Environment>) -> V
             Some(Occupancy::Absent | Occupancy::Foreign) | None => false,
         };
         require("writes only where it is owner", confirmed, || format!("{command:?} into what is not ours"))?;
-        let derived = NamespaceName::candidates(&world.identity.uid).contains(&namespace.name);
+        let derived = namespace.name.is_candidate(&world.identity.uid);
         require("writes only where it is owner", derived, || format!("{command:?} into a foreign name"))?;
     }
     Ok(())
@@ -171,7 +170,7 @@ fn destructive(command: &Command, world: &World) -> Option<Command> {
 }
 
 /// Returns the world with each fact made unknown, one at a time, and with all of them.
-fn blindnesses(record: &Record, world: &World) -> Vec<(String, World)> {
+pub fn blindnesses(record: &Record, world: &World) -> Vec<(String, World)> {
     let why = Ignorance::Failed;
     let mut all = Vec::new();
     let mut add = |what: String, change: &dyn Fn(&mut World)| {
