@@ -141,6 +141,7 @@ impl Observer {
             intent: plan,
             namespaces,
             components,
+            slices: Seen::Known(BTreeMap::new()),
             furniture,
         };
         Observation { world, payloads, furniture: made, backend, template, recheck: recheck.0 }

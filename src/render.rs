@@ -87,6 +87,9 @@ pub enum RenderError {
     /// The command is about furniture that the inputs do not hold.
     #[error("furniture {0} has no rendered input")]
     NoFurniture(FurnitureId),
+    /// The command is about a shared component: no plan of this release has one.
+    #[error("shared components are not served by this release")]
+    Unserved,
     /// A derived name does not fit.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -121,6 +124,7 @@ pub fn effects(command: &Command, cx: &RenderContext<'_>) -> Result<Vec<Effect>,
             let about = Attempt { namespace, component, op: Op::Deploy, serial: *serial };
             cx.job(&about, Some(input))?
         }
+        Command::Share(_) => return Err(RenderError::Unserved),
         Command::Furnish { namespace, item, digest } => furniture::furnish(item, digest, namespace, cx)?,
         Command::Cleanup(cleanup) => self::cleanup(cleanup, cx)?,
     };
@@ -143,6 +147,7 @@ fn cleanup(cleanup: &Cleanup, cx: &RenderContext<'_>) -> Result<Effect, RenderEr
             let about = Attempt { namespace, component, op: Op::Undeploy, serial: *serial };
             cx.job(&about, None)?
         }
+        Cleanup::Unshare(_) => return Err(RenderError::Unserved),
         Cleanup::Unfurnish { namespace, item, uid } => furniture::unfurnish(item, uid, namespace, cx),
         Cleanup::DeleteNamespace(namespace) => {
             let target =

@@ -9,6 +9,9 @@
 //! any ──▶ Terminating ──▶ gone
 //! ```
 //!
+//! Slices of shared components ([`crate::slice`]) are provisioned in `Pending`: whenever one is wanted that is not
+//! provisioned, an environment comes back there.
+//!
 //! What it does at each signal: `machines/atlas/environment.md`, generated from the explorer.
 //!
 //! *Relies on*: nobody else writing the status, or labelling a foreign namespace with this environment's UID.
@@ -28,15 +31,17 @@ mod phase;
 mod plan;
 mod rollout;
 mod signal;
+mod slices;
 mod states;
 mod status;
 mod world;
 
-pub use command::{Cleanup, Command, NamespaceRef, Notice};
+pub use command::{Cleanup, Command, NamespaceRef, Notice, Sharing, Unsharing};
 pub use furniture::{FurnitureId, FurnitureKind, NoFurniture, Route, Standing};
 pub use phase::{Binding, Cause, Failure, Memory, Phase, Record, Rollout};
-pub use plan::{Blueprint, Invalid, Plan, PlannedComponent};
+pub use plan::{Blueprint, Invalid, Plan, PlannedComponent, SharedBlueprint};
+pub(crate) use rollout::restarted;
 pub use signal::Signal;
-pub use states::{EDGES, Environment, PARALLEL_MAX, REPAIRS};
+pub use states::{EDGES, Environment, PARALLEL_MAX, SHARING};
 pub use status::{ComponentPhase, ComponentStatus, Condition, ConditionType, Reason, Status, Truth};
 pub use world::{Access, ComponentView, Identity, Namespaces, Occupancy, World};

@@ -15,14 +15,31 @@ pub enum Op {
     Deploy,
     /// Uninstalls a release.
     Undeploy,
+    /// Makes a consumer's slice of a shared component.
+    Provision,
+    /// Takes a consumer's slice away.
+    Deprovision,
 }
 
 impl Op {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Deploy, Self::Undeploy, Self::Provision, Self::Deprovision];
+
+    /// Whether it takes away what was made.
+    pub fn removes(self) -> bool {
+        match self {
+            Self::Undeploy | Self::Deprovision => true,
+            Self::Deploy | Self::Provision => false,
+        }
+    }
+
     /// Returns the word in names, labels and the Job's environment.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Deploy => "deploy",
             Self::Undeploy => "undeploy",
+            Self::Provision => "provision",
+            Self::Deprovision => "deprovision",
         }
     }
 }

@@ -20,4 +20,6 @@ pub mod kernel;
 pub mod names;
 pub mod reason;
 pub mod release;
+pub mod shared;
+pub mod slice;
 pub mod topology;

@@ -116,6 +116,10 @@ name!(
     ComponentName, label, LABEL_MAX, "component name"
 );
 name!(
+    /// The name of a SharedComponent's custom resource.
+    SharedName, present, 0, "shared component name"
+);
+name!(
     /// The name of a namespace.
     NamespaceName, label, LABEL_MAX, "namespace name"
 );
@@ -152,6 +156,16 @@ impl ReleaseName {
     /// Returns `<environment>-<component>`.
     pub fn of(environment: &EnvironmentName, component: &ComponentName) -> Result<Self, NameError> {
         Self::new(format!("{environment}-{component}"))
+    }
+}
+
+impl ReleaseName {
+    /// Returns `shared-<name>`.
+    ///
+    /// # Errors
+    /// It does not fit, or is no DNS label.
+    pub fn shared(shared: &SharedName) -> Result<Self, NameError> {
+        Self::new(format!("shared-{shared}"))
     }
 }
 

@@ -70,6 +70,7 @@ impl Life {
                 access: Seen::Known(Access::default()),
             },
             components: Default::default(),
+            slices: Seen::Known(Default::default()),
             furniture: Default::default(),
         };
         Self { record: Record::default(), world, made: 0, log: Vec::new() }
@@ -146,6 +147,9 @@ impl Life {
                 self.world.namespaces.assigned = Seen::Known(vec![]);
             }
             Command::Cleanup(Cleanup::DropFinalizer) => self.world.finalizer = false,
+            Command::Share(_) | Command::Cleanup(Cleanup::Unshare(_)) => {
+                unreachable!("no shared component is in these plans")
+            }
             Command::Cleanup(Cleanup::DeleteSelf) => self.world.deletion = true,
         }
     }

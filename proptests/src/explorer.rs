@@ -214,7 +214,7 @@ impl Found {
             Notice::Component { notice: component::Notice::Moved { from, to }, .. } => {
                 self.child_moves.insert((from, to));
             }
-            Notice::Component { .. } | Notice::Expired => {}
+            Notice::Component { .. } | Notice::Slice { .. } | Notice::Expired => {}
         }
     }
 

@@ -4,6 +4,8 @@
 
 pub mod component;
 pub mod environment;
+pub mod shared;
+pub mod slice;
 
 use petri_machines::kernel::{
     Machine, WaitingOn, Wake,

@@ -2,7 +2,7 @@
 
 use petri_machines::{
     component,
-    environment::{EDGES, REPAIRS},
+    environment::{EDGES, SHARING},
 };
 use petri_proptests::{
     atlas::Atlas,
@@ -37,7 +37,7 @@ fn small_worlds_have_no_dead_end_and_take_every_declared_edge_and_no_other() {
     world(found, &["a:1", "! nothing", "! still nothing"], Some(100), Budget { specs: 2, ..none });
     world(found, &["a:1!; b:1!<-a; +Secret/pull:1; +Ingress/web:1"], None, none);
     assert_eq!(found.moves, EDGES.iter().copied().collect::<BTreeSet<_>>(), "taken and declared differ");
-    assert!(REPAIRS.iter().all(|edge| !found.moves.contains(edge)), "a sound life repaired itself");
+    assert!(SHARING.iter().all(|edge| !found.moves.contains(edge)), "a sound life repaired itself");
     let asked: Vec<&str> = found.counts.keys().copied().collect();
     for invariant in
         ["S2", "S3", "S4: deploys", "S4: undeploys", "S8", "S10", "S11", "S12", "Terminating", "nothing"]

@@ -20,11 +20,12 @@ use petri_machines::{
 use serde_json::Value;
 
 /// The conditions that the machine decides on; those of other types are kept as they are.
-const OWNED: [ConditionType; 7] = [
+const OWNED: [ConditionType; 8] = [
     ConditionType::Ready,
     ConditionType::Reconciling,
     ConditionType::Stalled,
     ConditionType::NamespaceBound,
+    ConditionType::SharedComponentsReady,
     ConditionType::CleanupComplete,
     ConditionType::CleanupForced,
     ConditionType::Expiring,
@@ -140,7 +141,7 @@ fn component(one: &machine::ComponentStatus, previous: &[crds::ComponentStatus])
     let phase = COMPONENT_PHASES.into_iter().find(|(machine, _)| *machine == one.phase);
     crds::ComponentStatus {
         name: one.name.to_string(),
-        shared: false,
+        shared: one.shared,
         phase: phase.map_or(crds::ComponentPhase::Pending, |(_, phase)| phase),
         level: i32::try_from(one.level).ok(),
         deploy_retries: one.deploy_retries.into(),
@@ -159,6 +160,7 @@ fn read_component(stored: &crds::ComponentStatus) -> Option<machine::ComponentSt
     };
     Some(machine::ComponentStatus {
         name: ComponentName::new(&stored.name).ok()?,
+        shared: stored.shared,
         phase,
         level: stored.level?.try_into().ok()?,
         deploy_retries: stored.deploy_retries.try_into().ok()?,

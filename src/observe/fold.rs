@@ -24,8 +24,8 @@ pub(crate) fn view(job: &Job, pods: &[Arc<Pod>]) -> Option<(ComponentName, JobVi
     let meta = &job.metadata;
     let label = |key| meta.labels.as_ref()?.get(key).cloned();
     let component = ComponentName::new(label(LABEL_COMPONENT)?).ok()?;
-    let op =
-        [Op::Deploy, Op::Undeploy].into_iter().find(|op| Some(op.as_str()) == label(LABEL_OP).as_deref())?;
+    let op = label(LABEL_OP)?;
+    let op = Op::ALL.into_iter().find(|known| known.as_str() == op)?;
     let serial = meta.annotations.as_ref()?.get(ANNOTATION_SERIAL)?.parse().ok()?;
     let uid = meta.uid.clone()?;
     let pod = pods.iter().filter(|pod| is_controlled_by(pod, &uid)).max_by_key(|pod| made_at(pod));

@@ -11,6 +11,7 @@ use petri_machines::{
     job::Op,
     kernel::Timestamp,
     names::{ComponentName, EnvironmentName},
+    slice,
 };
 use tracing::{debug, info, warn};
 
@@ -32,6 +33,7 @@ pub(super) fn say(notice: &Notice, about: &About<'_>, metrics: &Metrics) -> Opti
             Some(said("Expired", "Expire", "its time to live is over".to_owned()))
         }
         Notice::Component { component, notice } => self::component(component, notice, about, metrics),
+        Notice::Slice { component, notice } => slice(component, notice, about, metrics),
     }
 }
 
@@ -73,6 +75,42 @@ fn moved(
         _ => format!("{from} → {to}"),
     };
     said(to, "Transition", note)
+}
+
+fn slice(
+    component: &ComponentName,
+    notice: &slice::Notice,
+    about: &About<'_>,
+    metrics: &Metrics,
+) -> Option<Said> {
+    let environment = about.name;
+    match notice {
+        slice::Notice::Moved { from, to } => {
+            debug!(%environment, %component, from, to, "slice changed");
+            None
+        }
+        slice::Notice::JobEnded { op, failure } => {
+            let result = if failure.is_some() { "failed" } else { "succeeded" };
+            let reason = failure.map(|reason| reason.as_str());
+            info!(%environment, %component, op = op.as_str(), result, reason, "job ended");
+            metrics.deployer_jobs.get_or_create(&JobLabels { op: op.as_str(), result }).inc();
+            None
+        }
+        slice::Notice::Retried { op, attempts, reason } => {
+            let failure = about.record.memory.slices.get(component).and_then(|child| child.failure.as_ref());
+            let message = failure.map_or("", |failure| failure.message.as_str());
+            let note = format!("component {component}: {} attempt {attempts} failed: {message}", op.as_str());
+            warn!(%environment, %component, op = op.as_str(), attempts, reason = reason.as_str(), message, "attempt failed");
+            Some(Said { warning: true, reason: reason.as_str(), action: "Retry", note })
+        }
+        slice::Notice::Forced { reason } => {
+            let op = Op::Deprovision.as_str();
+            metrics.forced_cleanups.get_or_create(&OpLabel { op }).inc();
+            warn!(%environment, %component, reason = reason.as_str(), "deprovisioning was given up");
+            let note = format!("component {component}: deprovisioning was given up: {}", reason.as_str());
+            Some(Said { warning: true, reason: "CleanupForced", action: "Deprovision", note })
+        }
+    }
 }
 
 fn component(

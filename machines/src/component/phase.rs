@@ -2,7 +2,7 @@
 
 use crate::{
     job::{Attempt, Complaint, JobFailure},
-    kernel::Timestamp,
+    kernel::{Timestamp, limits::bounded},
     names::{Digest, Uid},
     reason::FailureReason,
 };
@@ -87,6 +87,33 @@ impl Ailment {
     /// Returns when it ends the attempt; `None` when it never does.
     pub fn ends_at(&self, pod_failure_secs: u64) -> Option<Timestamp> {
         (pod_failure_secs > 0).then(|| self.since.after(pod_failure_secs))
+    }
+
+    /// Remembers since when a complaint of its class stands. Returns the failure once that was too long, else when it
+    /// will be.
+    pub fn note(
+        held: &mut Option<Self>,
+        complaint: Option<Complaint>,
+        now: Timestamp,
+        pod_failure_secs: u64,
+    ) -> Result<Option<Timestamp>, JobFailure> {
+        let before = held.take();
+        let Some(Complaint { reason, message }) = complaint else { return Ok(None) };
+        let since =
+            before.filter(|before| before.complaint.reason == reason).map_or(now, |before| before.since);
+        let ailment =
+            held.insert(Self { since, complaint: Complaint { reason, message: bounded(&message) } });
+        if ailment.is_over(now, pod_failure_secs) {
+            Err(ailment.failure())
+        } else {
+            Ok(ailment.ends_at(pod_failure_secs))
+        }
+    }
+
+    /// Returns the failure that it comes to once it has stood for too long.
+    pub fn failure(&self) -> JobFailure {
+        let Complaint { reason, message } = self.complaint.clone();
+        JobFailure { reason, message, disrupted: false }
     }
 
     /// Whether it has stood for too long.

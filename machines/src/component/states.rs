@@ -292,24 +292,12 @@ fn lost() -> JobFailure {
 
 /// Remembers since when a complaint of its class stands. Returns the failure once that was too long.
 fn ail(complaint: Option<Complaint>, cx: &mut Cx<'_>) -> Option<JobFailure> {
-    let (now, within) = (cx.world.now, cx.world.pod_failure_secs);
-    let before = cx.record.ailment.take();
-    let Complaint { reason, message } = complaint?;
-    let since = before.filter(|before| before.complaint.reason == reason).map_or(now, |before| before.since);
-    let complaint = Complaint { reason, message: bounded(&message) };
-    let ailment = cx.record.ailment.insert(Ailment { since, complaint });
-    if ailment.is_over(now, within) {
-        return Some(too_long(ailment));
-    }
-    if let Some(at) = ailment.ends_at(within) {
-        cx.out.wake_at(at, WakeReason::PodFailure);
+    match Ailment::note(&mut cx.record.ailment, complaint, cx.world.now, cx.world.pod_failure_secs) {
+        Err(failure) => return Some(failure),
+        Ok(Some(at)) => cx.out.wake_at(at, WakeReason::PodFailure),
+        Ok(None) => {}
     }
     None
-}
-
-fn too_long(ailment: &Ailment) -> JobFailure {
-    let Complaint { reason, message } = ailment.complaint.clone();
-    JobFailure { reason, message, disrupted: false }
 }
 
 /// Waits for a Job whose pod may be unable to start. One that was unable for too long is ended, and what becomes of it
@@ -334,7 +322,7 @@ fn attend(job: &JobView, what: &'static str, cx: &mut Cx<'_>) -> Outcome<Phase> 
 /// Prefers what kept the pod from starting to how its Job then ended.
 fn told(cx: &Cx<'_>, ended: JobFailure) -> JobFailure {
     let over = |ailment: &&Ailment| ailment.is_over(cx.world.now, cx.world.pod_failure_secs);
-    cx.record.ailment.as_ref().filter(over).map_or(ended, too_long)
+    cx.record.ailment.as_ref().filter(over).map_or(ended, Ailment::failure)
 }
 
 fn settling(give_up_at: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {

@@ -62,7 +62,7 @@ pub(super) fn tend(
     }
     for (name, child) in said {
         let notice = |notice| Notice::Component { component: name.clone(), notice };
-        out.adopt(child, |command| Command::of(command, namespace, &name), notice);
+        out.adopt(child, |command| Some(Command::of(command, namespace, &name)), notice);
     }
 }
 
@@ -115,9 +115,11 @@ fn view(
 }
 
 /// Never hands out a serial that any Job in the namespace bears, even when the record was lost.
-fn next_serial(memory: &Memory, world: &World) -> u64 {
+pub(super) fn next_serial(memory: &Memory, world: &World) -> u64 {
     let jobs = world.components.values().filter_map(|view| view.jobs.known()).flatten();
-    let highest = jobs.map(|job| job.serial).max().unwrap_or(0).max(memory.serial);
+    let slices = world.slices.known().into_iter().flat_map(BTreeMap::values);
+    let shared = slices.filter_map(|view| view.jobs.known()).flatten();
+    let highest = jobs.chain(shared).map(|job| job.serial).max().unwrap_or(0).max(memory.serial);
     highest.saturating_add(1)
 }
 

@@ -3,8 +3,8 @@
 use super::furniture::FurnitureId;
 use crate::{
     component,
-    job::Op,
     names::{ComponentName, Digest, JobName, NamespaceName, Uid},
+    slice::{self, Fence},
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,8 @@ pub enum Command {
         /// What it is made from.
         digest: Digest,
     },
+    /// What brings a slice of a shared component.
+    Share(Sharing),
     /// Anything that removes: all that is reachable once deletion was seen.
     Cleanup(Cleanup),
 }
@@ -115,10 +117,98 @@ pub enum Cleanup {
         /// The UID of the object that holds it.
         uid: Uid,
     },
+    /// What takes a slice of a shared component away.
+    Unshare(Unsharing),
     /// The workload namespace goes.
     DeleteNamespace(NamespaceRef),
     /// Petri's finalizer goes, and with it the object.
     DropFinalizer,
+}
+
+/// The commands that bring a slice: outside of the namespace, but for the binding.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sharing {
+    /// A place among the consumers of a shared component.
+    Register {
+        /// The shared component as it was read.
+        at: Fence,
+        /// For which component.
+        component: ComponentName,
+    },
+    /// The obligation of a slice, before anything of it is made.
+    Oblige {
+        /// For which component.
+        component: ComponentName,
+        /// What it is rendered from.
+        payload: Digest,
+        /// The one that is rewritten, but for what was generated and frozen; `None` to make it.
+        replaces: Option<Uid>,
+    },
+    /// The binding Secret of a slice, as its obligation has it.
+    Bind {
+        /// Where.
+        namespace: NamespaceRef,
+        /// For which component.
+        component: ComponentName,
+    },
+    /// A provision Job, in the shared namespace.
+    CreateProvisionJob {
+        /// For which component.
+        component: ComponentName,
+        /// For which attempt.
+        serial: u64,
+    },
+}
+
+/// The commands that take a slice away.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unsharing {
+    /// A deprovision Job, in the shared namespace.
+    CreateDeprovisionJob {
+        /// For which component.
+        component: ComponentName,
+        /// For which attempt.
+        serial: u64,
+    },
+    /// A provision or deprovision Job with its pods, in the foreground.
+    DeleteJob {
+        /// Its name.
+        name: JobName,
+        /// Its UID.
+        uid: Uid,
+    },
+    /// An obligation that is met.
+    Acquit {
+        /// For which component.
+        component: ComponentName,
+        /// Its UID.
+        uid: Uid,
+    },
+    /// The binding Secret of a component that is not wanted any more.
+    Unbind {
+        /// Where.
+        namespace: NamespaceRef,
+        /// For which component.
+        component: ComponentName,
+        /// Its UID.
+        uid: Uid,
+    },
+    /// The place among the consumers of a shared component is given up.
+    Release {
+        /// The shared component as it was read.
+        at: Fence,
+        /// For which component.
+        component: ComponentName,
+    },
+    /// That a deprovisioning was given up is written down at the shared component.
+    Abandon {
+        /// The shared component as it was read.
+        at: Fence,
+        /// For which component.
+        component: ComponentName,
+        /// Why the last attempt failed.
+        reason: String,
+    },
 }
 
 impl Command {
@@ -126,24 +216,55 @@ impl Command {
     pub(super) fn of(child: component::Command, namespace: &NamespaceRef, component: &ComponentName) -> Self {
         let (namespace, component) = (namespace.clone(), component.clone());
         match child {
-            component::Command::CreatePayload { op: Op::Deploy, serial } => {
-                Self::CreatePayload { namespace, component, serial }
-            }
-            component::Command::CreateJob { op: Op::Deploy, serial } => {
-                Self::CreateJob { namespace, component, serial }
-            }
-            component::Command::CreatePayload { op: Op::Undeploy, serial } => {
+            component::Command::CreatePayload { op, serial } if op.removes() => {
                 Self::Cleanup(Cleanup::CreateUndeployPayload { namespace, component, serial })
             }
-            component::Command::CreateJob { op: Op::Undeploy, serial } => {
+            component::Command::CreatePayload { serial, .. } => {
+                Self::CreatePayload { namespace, component, serial }
+            }
+            component::Command::CreateJob { op, serial } if op.removes() => {
                 Self::Cleanup(Cleanup::CreateUndeployJob { namespace, component, serial })
             }
+            component::Command::CreateJob { serial, .. } => Self::CreateJob { namespace, component, serial },
             component::Command::DeletePayload { name, uid } => {
                 Self::Cleanup(Cleanup::DeletePayload { namespace, name, uid })
             }
             component::Command::DeleteJob { name, uid } => {
                 Self::Cleanup(Cleanup::DeleteJob { namespace, name, uid })
             }
+        }
+    }
+}
+
+impl Command {
+    /// Translates what a slice wants. What is to stand in the namespace needs one.
+    pub(super) fn of_slice(
+        child: slice::Command,
+        namespace: Option<&NamespaceRef>,
+        component: &ComponentName,
+    ) -> Option<Self> {
+        let (namespace, component) = (namespace.cloned(), component.clone());
+        let share = |command| Some(Self::Share(command));
+        let unshare = |command| Some(Self::Cleanup(Cleanup::Unshare(command)));
+        match child {
+            slice::Command::Register(at) => share(Sharing::Register { at, component }),
+            slice::Command::Oblige { payload, replaces } => {
+                share(Sharing::Oblige { component, payload, replaces })
+            }
+            slice::Command::Bind => share(Sharing::Bind { namespace: namespace?, component }),
+            slice::Command::CreateJob { op, serial } if op.removes() => {
+                unshare(Unsharing::CreateDeprovisionJob { component, serial })
+            }
+            slice::Command::CreateJob { serial, .. } => {
+                share(Sharing::CreateProvisionJob { component, serial })
+            }
+            slice::Command::DeleteJob { name, uid } => unshare(Unsharing::DeleteJob { name, uid }),
+            slice::Command::Acquit { uid } => unshare(Unsharing::Acquit { component, uid }),
+            slice::Command::Unbind { uid } => {
+                unshare(Unsharing::Unbind { namespace: namespace?, component, uid })
+            }
+            slice::Command::Release(at) => unshare(Unsharing::Release { at, component }),
+            slice::Command::Abandon { at, reason } => unshare(Unsharing::Abandon { at, component, reason }),
         }
     }
 }
@@ -168,5 +289,12 @@ pub enum Notice {
         component: ComponentName,
         /// What.
         notice: component::Notice,
+    },
+    /// One of its slices has something to say.
+    Slice {
+        /// Which.
+        component: ComponentName,
+        /// What.
+        notice: slice::Notice,
     },
 }

@@ -6,6 +6,7 @@ use super::{
     command::{Cleanup, Command, NamespaceRef},
     furniture,
     phase::{Binding, Phase},
+    slices,
     states::Cx,
     world::{Occupancy, World},
 };
@@ -109,20 +110,41 @@ fn standing(namespace: &NamespaceRef, world: &World) -> Standing {
     }
 }
 
-/// Lets the components go. Returns whether all of them are gone or given up.
+/// Lets the components go, then the slices, then the routes. Returns whether all of them are gone or given up.
 fn clean(namespace: Option<&NamespaceRef>, standing: &Standing, cx: &mut Cx<'_>) -> bool {
+    let Some(mode) = clean_components(namespace, standing, cx) else { return false };
+    // What is shared is not in the namespace: it is deprovisioned whatever became of that.
+    if !slices::leave(cx.memory, cx.world, cx.out) {
+        if cx.world.slices.known().is_none() {
+            cx.unreadable();
+        }
+        return false;
+    }
+    // A namespace that goes by itself takes its routes along.
+    match namespace.filter(|_| mode == Mode::Leaving) {
+        Some(namespace) => furniture::unroute(cx.memory, cx.world, namespace, cx.out),
+        None => true,
+    }
+}
+
+/// Lets the components go. Returns how they went once all of them are gone or given up.
+fn clean_components(
+    namespace: Option<&NamespaceRef>,
+    standing: &Standing,
+    cx: &mut Cx<'_>,
+) -> Option<Mode<'static>> {
     let (Some(namespace), true) = (namespace, !matches!(standing, Standing::Nothing)) else {
         for record in cx.memory.components.values_mut() {
             if !matches!(record.phase, component::Phase::Gone { .. }) {
                 record.phase = component::Phase::Gone { forced: false };
             }
         }
-        return true;
+        return Some(Mode::Abandoned);
     };
     let mode = match standing {
         Standing::Unknown => {
             cx.unreadable();
-            return false;
+            return None;
         }
         Standing::Usable => Mode::Leaving,
         Standing::Leaving(_) | Standing::Nothing => Mode::Abandoned,
@@ -143,7 +165,5 @@ fn clean(namespace: Option<&NamespaceRef>, standing: &Standing, cx: &mut Cx<'_>)
     }
     children::tend(cx.memory, cx.world, namespace, mode, cx.out);
     let gone = |record: &component::Record| matches!(record.phase, component::Phase::Gone { .. });
-    let left = !(told && cx.memory.components.values().all(gone));
-    // A namespace that goes by itself takes its routes along.
-    !left && (mode == Mode::Abandoned || furniture::unroute(cx.memory, cx.world, namespace, cx.out))
+    (told && cx.memory.components.values().all(gone)).then_some(mode)
 }

@@ -5,6 +5,7 @@ use crate::{
     component,
     kernel::Timestamp,
     names::{ComponentName, Digest, NamespaceName, Uid},
+    slice,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -139,6 +140,9 @@ pub struct Memory {
     /// The components: those of the plan, and those that still have to go.
     #[serde(default)]
     pub components: BTreeMap<ComponentName, component::Record>,
+    /// The slices of shared components: those of the plan, and those that still have to go.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub slices: BTreeMap<ComponentName, slice::Record>,
     /// The furniture that was asked for, with what it was made from once it was seen in force.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub furniture: BTreeMap<FurnitureId, Option<Digest>>,

@@ -2,14 +2,33 @@
 
 use super::{
     phase::{Binding, Phase, Rollout},
-    plan::{Plan, PlannedComponent},
+    plan::Plan,
+    slices,
     states::Cx,
-    world::World,
 };
-use crate::{component, names::Digest};
+use crate::{
+    component::{self, Planned},
+    kernel::Timestamp,
+    names::Digest,
+};
 
 /// Rollouts that the history keeps.
 const HISTORY_MAX: usize = 5;
+
+/// Comes back to `Pending` where a slice is to be provisioned, else begins a rollout.
+pub(super) fn renew(plan: &Plan, cx: &mut Cx<'_>) -> Phase {
+    let asked_again = cx.world.retry.is_some() && cx.world.retry != cx.memory.retry;
+    slices::restart(cx.memory, plan, asked_again);
+    if slices::are_provisioned(cx.memory, plan) {
+        return begin(plan, cx);
+    }
+    if asked_again {
+        cx.memory.retry.clone_from(&cx.world.retry);
+        // What was asked for again is skipped by nobody, once it is its turn.
+        cx.memory.components.values_mut().for_each(|record| record.accepted = None);
+    }
+    Phase::Pending
+}
 
 /// Begins a rollout: every component is reset, but one that needs nothing passes at once.
 pub(super) fn begin(plan: &Plan, cx: &mut Cx<'_>) -> Phase {
@@ -21,7 +40,7 @@ pub(super) fn begin(plan: &Plan, cx: &mut Cx<'_>) -> Phase {
     for component in &plan.components {
         let record = cx.memory.components.remove(&component.name);
         let fresh = component::Record::new(component.planned.level);
-        let next = restarted(record.unwrap_or(fresh), component, asked_again, cx.world);
+        let next = restarted(record.unwrap_or(fresh), &component.planned, asked_again, cx.world.now);
         cx.memory.components.insert(component.name.clone(), next);
     }
     let history = &mut cx.memory.history;
@@ -36,13 +55,13 @@ pub(super) fn begin(plan: &Plan, cx: &mut Cx<'_>) -> Phase {
     Phase::Deploying { plan: plan.digest.clone() }
 }
 
-fn restarted(
+/// Resets a component for a rollout; what is under way for the same payload goes on.
+pub(crate) fn restarted(
     mut record: component::Record,
-    component: &PlannedComponent,
+    planned: &Planned,
     asked_again: bool,
-    world: &World,
+    now: Timestamp,
 ) -> component::Record {
-    let planned = &component.planned;
     let same = |payload: Option<&Digest>| payload == Some(&planned.payload) && !asked_again;
     let accepted = record.accepted.as_ref().map(|accepted| &accepted.payload);
     let leaves = record.phase.leaves();
@@ -53,7 +72,6 @@ fn restarted(
     let untouched = !leaves && record.payload.as_ref() == accepted && !under_way;
     if !goes_on {
         record.ailment = None;
-        let now = world.now;
         record.phase = if planned.immutable && untouched && same(accepted) {
             component::Phase::Settling { since: now, give_up_at: now.after(planned.ready_within_secs) }
         } else {

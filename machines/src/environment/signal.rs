@@ -5,6 +5,7 @@ use super::{
     furniture,
     phase::{Binding, Cause, Failure, Phase, Record},
     plan::{Invalid, Plan},
+    slices,
     status::Reason,
     world::{Occupancy, World},
 };
@@ -27,6 +28,8 @@ pub enum Signal<'w> {
     Outdated(&'w Plan),
     /// Its namespace is not bound.
     Unbound,
+    /// A slice of a shared component could not be provisioned.
+    Unprovisioned(ComponentName, JobFailure),
     /// A component has failed.
     Broken(ComponentName, JobFailure),
     /// All components are ready, and those not wanted any more are gone.
@@ -121,14 +124,19 @@ fn outdated(record: &Record, world: &World, plan: &Plan) -> bool {
     }
 }
 
-/// Whether a wanted component is missing or leaves: only a damaged record says so, and only a rollout mends it.
+/// Whether a wanted component is missing or leaves, or a slice is not provisioned: only a damaged record says so, and
+/// only a rollout mends it.
 fn is_torn(record: &Record, plan: &Plan) -> bool {
     let stays = |name| record.memory.components.get(name).is_some_and(|child| !child.phase.leaves());
-    is_bound(record) && !plan.components.iter().all(|component| stays(&component.name))
+    let torn = !plan.components.iter().all(|component| stays(&component.name));
+    is_bound(record) && (torn || !slices::are_provisioned(&record.memory, plan))
 }
 
 fn progress<'w>(record: &Record, world: &World, plan: &Plan) -> Signal<'w> {
     let components = &record.memory.components;
+    if let Some((name, failure)) = slices::broken(&record.memory, plan) {
+        return Signal::Unprovisioned(name, failure);
+    }
     let failed = |name: &ComponentName, child: &component::Record| {
         matches!(child.phase, component::Phase::Failed).then(|| (name.clone(), child.cause()))
     };
@@ -142,9 +150,6 @@ fn progress<'w>(record: &Record, world: &World, plan: &Plan) -> Signal<'w> {
     let routed = || {
         !matches!(record.phase, Phase::Deploying { .. }) || furniture::is_routed(&record.memory, world, plan)
     };
-    if all_ready && components.len() == plan.components.len() && routed() {
-        Signal::Available
-    } else {
-        Signal::Unfinished
-    }
+    let complete = components.len() == plan.components.len() && slices::are_settled(&record.memory, plan);
+    if all_ready && complete && routed() { Signal::Available } else { Signal::Unfinished }
 }

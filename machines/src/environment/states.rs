@@ -3,12 +3,13 @@
 use super::{
     binding,
     children::{self, Mode},
-    command::{Cleanup, Command, Notice},
+    command::{Cleanup, Command, Notice, Sharing, Unsharing},
     furniture, leaving,
     phase::{Binding, Cause, Failure, Memory, Phase, Record},
-    plan::Invalid,
+    plan::{Invalid, Plan},
     rollout,
     signal::Signal,
+    slices,
     status::{self, Reason, Status},
     world::World,
 };
@@ -48,8 +49,8 @@ pub const EDGES: &[(&str, &str)] = &[
     ("Failed", "Terminating"),
     ("Terminating", "Terminating"),
 ];
-/// Transitions that only a damaged record can take; the explorer proves that no life does.
-pub const REPAIRS: &[(&str, &str)] = &[("Deploying", "Pending"), ("Ready", "Pending")];
+/// Transitions that only an environment with shared components takes, or one whose record was damaged.
+pub const SHARING: &[(&str, &str)] = &[("Deploying", "Pending"), ("Ready", "Pending")];
 
 /// The machine of one environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,14 +154,22 @@ fn alive(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
             cx.unreadable();
             Handled
         }
-        Signal::Outdated(plan) => Transition(rollout::begin(plan, cx)),
-        Signal::Unbound | Signal::Broken(..) | Signal::Available | Signal::Unfinished => Handled,
+        Signal::Outdated(plan) => Transition(rollout::renew(plan, cx)),
+        Signal::Unbound
+        | Signal::Unprovisioned(..)
+        | Signal::Broken(..)
+        | Signal::Available
+        | Signal::Unfinished => Handled,
     }
 }
 
 fn pending(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
     match signal {
-        Signal::Unbound | Signal::Broken(..) | Signal::Available | Signal::Unfinished => {
+        Signal::Unbound
+        | Signal::Unprovisioned(..)
+        | Signal::Broken(..)
+        | Signal::Available
+        | Signal::Unfinished => {
             let Seen::Known(Ok(plan)) = &cx.world.intent else { return Handled };
             if !cx.world.finalizer {
                 cx.out.ensure(Command::AddFinalizer);
@@ -170,7 +179,7 @@ fn pending(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
             match binding::advance(cx.memory, cx.world, cx.out) {
                 Err(failure) => Transition(Phase::Failed { failure }),
                 Ok(false) => Handled,
-                Ok(true) => Transition(rollout::begin(plan, cx)),
+                Ok(true) => provision(plan, cx),
             }
         }
         Signal::Doomed
@@ -182,10 +191,22 @@ fn pending(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
     }
 }
 
+/// Brings the slices that the plan names; only then does anything of it begin.
+fn provision(plan: &Plan, cx: &mut Cx<'_>) -> Outcome<Phase> {
+    let Binding::Bound { namespace } = cx.memory.binding.clone() else { return Handled };
+    let mode = slices::Mode::Rollout { plan: Some(plan), admit: true };
+    slices::tend(cx.memory, cx.world, Some(&namespace), mode, cx.out);
+    if let Some((name, failure)) = slices::broken(cx.memory, plan) {
+        return Transition(unprovisioned(&plan.digest, &name, &failure));
+    }
+    if slices::are_provisioned(cx.memory, plan) { Transition(rollout::begin(plan, cx)) } else { Handled }
+}
+
 fn deploying(plan: &Digest, signal: &Signal<'_>) -> Outcome<Phase> {
     match signal {
         Signal::Available => Transition(Phase::Ready { plan: plan.clone() }),
         Signal::Broken(name, failure) => Transition(broken(plan, name, failure)),
+        Signal::Unprovisioned(name, failure) => Transition(unprovisioned(plan, name, failure)),
         Signal::Unbound => Transition(Phase::Pending),
         Signal::Doomed
         | Signal::Expired
@@ -195,6 +216,12 @@ fn deploying(plan: &Digest, signal: &Signal<'_>) -> Outcome<Phase> {
         | Signal::Outdated(_)
         | Signal::Unfinished => Super,
     }
+}
+
+fn unprovisioned(plan: &Digest, name: &ComponentName, failure: &JobFailure) -> Phase {
+    let message = bounded(&format!("component {name}: {}", failure.message));
+    let cause = Cause::Running { plan: plan.clone() };
+    Phase::Failed { failure: Failure { reason: Reason::ProvisionFailed, message, cause } }
 }
 
 fn broken(plan: &Digest, name: &ComponentName, failure: &JobFailure) -> Phase {
@@ -228,7 +255,9 @@ fn broken(plan: &Digest, name: &ComponentName, failure: &JobFailure) -> Phase {
 fn ready(plan: &Digest, signal: &Signal<'_>) -> Outcome<Phase> {
     match signal {
         Signal::Unbound => Transition(Phase::Pending),
-        Signal::Unfinished | Signal::Broken(..) => Transition(Phase::Deploying { plan: plan.clone() }),
+        Signal::Unfinished | Signal::Broken(..) | Signal::Unprovisioned(..) => {
+            Transition(Phase::Deploying { plan: plan.clone() })
+        }
         Signal::Doomed
         | Signal::Expired
         | Signal::Displaced(_)
@@ -243,7 +272,11 @@ fn failed(failure: &Failure, signal: &Signal<'_>) -> Outcome<Phase> {
     match signal {
         Signal::Displaced(same) if same == failure => Handled,
         Signal::Invalid(invalid) if is_same(failure, invalid) => Handled,
-        Signal::Unbound | Signal::Broken(..) | Signal::Available | Signal::Unfinished => Handled,
+        Signal::Unbound
+        | Signal::Unprovisioned(..)
+        | Signal::Broken(..)
+        | Signal::Available
+        | Signal::Unfinished => Handled,
         Signal::Doomed
         | Signal::Expired
         | Signal::Displaced(_)
@@ -269,6 +302,7 @@ fn tend(record: &mut Record, world: &World, out: &mut Outbox<Command, Notice>) {
     let namespace = namespace.clone();
     let plan = world.intent.known().and_then(|intent| intent.as_ref().ok());
     let (admit, plan) = match &record.phase {
+        // The slices of one that is pending are stepped once its namespace is bound, which may be in this very step.
         Phase::Pending | Phase::Terminating { .. } => return,
         Phase::Deploying { plan: held } => (true, plan.filter(|plan| plan.digest == *held)),
         Phase::Ready { plan: held } => (false, plan.filter(|plan| plan.digest == *held)),
@@ -282,6 +316,8 @@ fn tend(record: &mut Record, world: &World, out: &mut Outbox<Command, Notice>) {
         plan.is_none_or(|plan| furniture::furnish(&mut record.memory, world, &namespace, plan, out));
     let mode = Mode::Rollout { plan, admit: admit && furnished };
     children::tend(&mut record.memory, world, &namespace, mode, out);
+    let mode = slices::Mode::Rollout { plan, admit };
+    slices::tend(&mut record.memory, world, Some(&namespace), mode, out);
     if let Some(plan) = plan {
         furniture::finish(&mut record.memory, world, &namespace, plan, out);
         let wanted = |name: &ComponentName| plan.components.iter().any(|component| component.name == *name);
@@ -333,14 +369,30 @@ impl Machine for Environment {
     }
 
     fn is_watched(command: &Command) -> bool {
-        !matches!(
-            command,
+        match command {
+            Command::AddFinalizer
+            | Command::CreateNamespace { .. }
+            | Command::CreatePayload { .. }
+            | Command::CreateJob { .. } => true,
             Command::BindOperator(_)
-                | Command::CreateDeployerAccount(_)
-                | Command::BindDeployer(_)
-                | Command::Furnish { .. }
-                | Command::Cleanup(Cleanup::Unfurnish { .. })
-        )
+            | Command::CreateDeployerAccount(_)
+            | Command::BindDeployer(_)
+            | Command::Furnish { .. } => false,
+            Command::Share(share) => matches!(share, Sharing::CreateProvisionJob { .. }),
+            Command::Cleanup(Cleanup::Unfurnish { .. }) => false,
+            Command::Cleanup(Cleanup::Unshare(unshare)) => {
+                matches!(unshare, Unsharing::CreateDeprovisionJob { .. } | Unsharing::DeleteJob { .. })
+            }
+            Command::Cleanup(
+                Cleanup::DeleteSelf
+                | Cleanup::DeletePayload { .. }
+                | Cleanup::DeleteJob { .. }
+                | Cleanup::CreateUndeployPayload { .. }
+                | Cleanup::CreateUndeployJob { .. }
+                | Cleanup::DeleteNamespace(_)
+                | Cleanup::DropFinalizer,
+            ) => true,
+        }
     }
 }
 

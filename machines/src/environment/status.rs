@@ -1,5 +1,7 @@
 //! What users are shown, recomputed whole from the step by one pure function. Carries no moment of its computation.
 
+mod sharing;
+
 use super::{
     command::{Command, Notice},
     phase::{Binding, Memory, Phase, Record, Rollout},
@@ -43,6 +45,8 @@ pub enum Reason {
     Progressing,
     /// A component that was ready is not available.
     ComponentUnavailable,
+    /// Nobody uses it, so its workload is not there.
+    Idle,
     /// A user holds it.
     Held,
     /// All is as asked for.
@@ -72,6 +76,7 @@ impl Reason {
             Self::SharedComponentNotReady => "SharedComponentNotReady",
             Self::Progressing => "Progressing",
             Self::ComponentUnavailable => "ComponentUnavailable",
+            Self::Idle => "Idle",
             Self::Held => "Held",
             Self::Ready => "Ready",
             Self::CleanedUp => "CleanedUp",
@@ -92,6 +97,8 @@ pub enum ConditionType {
     Stalled,
     /// The workload namespace is locked to this environment.
     NamespaceBound,
+    /// Every slice of a shared component is provisioned.
+    SharedComponentsReady,
     /// Everything inside the namespace was cleaned up, or given up.
     CleanupComplete,
     /// Something was given up while cleaning up.
@@ -108,6 +115,7 @@ impl ConditionType {
             Self::Reconciling => "Reconciling",
             Self::Stalled => "Stalled",
             Self::NamespaceBound => "NamespaceBound",
+            Self::SharedComponentsReady => "SharedComponentsReady",
             Self::CleanupComplete => "CleanupComplete",
             Self::CleanupForced => "CleanupForced",
             Self::Expiring => "Expiring",
@@ -172,6 +180,8 @@ impl ComponentPhase {
 pub struct ComponentStatus {
     /// Its name.
     pub name: ComponentName,
+    /// Whether it is a slice of a shared component.
+    pub shared: bool,
     /// Its phase.
     pub phase: ComponentPhase,
     /// Its level.
@@ -216,6 +226,7 @@ pub(super) fn status(step: &Step<Record, Command, Notice>, world: &World) -> Sta
     let Record { phase, memory } = &step.phase;
     let mut components: Vec<ComponentStatus> =
         memory.components.iter().map(|(name, record)| component(name, record, world)).collect();
+    components.extend(sharing::components(memory, world));
     components.sort_by_key(|component| component.level);
     Status {
         phase: phase.name(),
@@ -254,7 +265,10 @@ fn conditions(
     };
     let waiting = waiting(step);
     match phase {
-        Phase::Pending => story(Truth::False, Reason::Progressing, &waiting),
+        Phase::Pending => match sharing::wait(memory, world) {
+            Some((reason, why)) => story(Truth::False, reason, &why),
+            None => story(Truth::False, Reason::Progressing, &waiting),
+        },
         Phase::Deploying { .. } => story(Truth::False, Reason::Progressing, &progress(components)),
         Phase::Ready { .. } => match unavailable(memory, world) {
             None => story(Truth::True, Reason::Ready, "all components are ready"),
@@ -265,20 +279,18 @@ fn conditions(
         Phase::Terminating { .. } => story(Truth::False, Reason::Progressing, &waiting),
     }
     all.push(namespace_bound(memory));
+    all.extend(sharing::condition(memory, world));
     if let Phase::Terminating { cleaned } = phase {
         let (truth, reason) =
             if *cleaned { (Truth::True, Reason::CleanedUp) } else { (Truth::False, Reason::Progressing) };
         all.push(condition(ConditionType::CleanupComplete, truth, reason, ""));
     }
-    let given_up: Vec<&str> = memory
-        .components
-        .iter()
-        .filter(|(_, record)| matches!(record.phase, component::Phase::Gone { forced: true }))
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let forced = |record: &component::Record| matches!(record.phase, component::Phase::Gone { forced: true });
+    let components = memory.components.iter().filter(|(_, record)| forced(record)).map(|(name, _)| name);
+    let given_up: Vec<&str> =
+        components.chain(sharing::given_up(memory)).map(ComponentName::as_str).collect();
     if !given_up.is_empty() {
-        let message =
-            format!("undeploying was given up after {ATTEMPTS_MAX} attempts: {}", given_up.join(", "));
+        let message = format!("removing was given up after {ATTEMPTS_MAX} attempts: {}", given_up.join(", "));
         all.push(condition(ConditionType::CleanupForced, Truth::True, Reason::AttemptsExhausted, &message));
     }
     if world.expiring_at.is_some_and(|at| at <= world.now) && !matches!(phase, Phase::Terminating { .. }) {
@@ -359,6 +371,7 @@ fn component(name: &ComponentName, record: &component::Record, world: &World) ->
     let ailment = record.ailment.as_ref().map(|ailment| ailment.complaint.reason);
     ComponentStatus {
         name: name.clone(),
+        shared: false,
         phase,
         level: record.level,
         deploy_retries: record.deploy_attempts,
@@ -409,7 +422,10 @@ fn was_disrupted(record: &component::Record) -> bool {
 
 /// What the Job's pod waits for, if the cluster complains.
 fn job_message(serial: u64, view: Option<&ComponentView>) -> String {
-    let jobs = view.and_then(|view| view.jobs.known());
+    complaint(serial, view.and_then(|view| view.jobs.known()))
+}
+
+fn complaint(serial: u64, jobs: Option<&Vec<JobView>>) -> String {
     let job: Option<&JobView> = jobs.and_then(|jobs| jobs.iter().find(|job| job.serial == serial));
     match job.map(|job| &job.state) {
         Some(JobState::Active { waiting: Some(complaint) }) => complaint.message.clone(),

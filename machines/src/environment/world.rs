@@ -9,6 +9,7 @@ use crate::{
     job::JobView,
     kernel::{Seen, Timestamp},
     names::{ComponentName, EnvironmentName, NamespaceName, Uid},
+    slice,
 };
 use std::collections::BTreeMap;
 
@@ -100,6 +101,9 @@ pub struct World {
     pub namespaces: Namespaces,
     /// Every component that the record, the plan or a Job in the namespace names.
     pub components: BTreeMap<ComponentName, ComponentView>,
+    /// Every slice that the record, the plan, an obligation, a Job or a list of consumers names. Unknown when it could
+    /// not be told which there are; not asked where none is wanted or known, and nothing leaves.
+    pub slices: Seen<BTreeMap<ComponentName, slice::View>>,
     /// What stands of the furniture that [`super::Memory::looks_at`]; what is missing could not be read.
     pub furniture: BTreeMap<FurnitureId, Standing>,
 }

@@ -55,14 +55,14 @@ impl<C, N> Outbox<C, N> {
         self.notices.push(notice);
     }
 
-    /// Takes over what a child machine said, each part translated by the parent.
+    /// Takes over what a child machine said, each part translated by the parent; `None` is what it cannot do now.
     pub fn adopt<C2, N2>(
         &mut self,
         child: Outbox<C2, N2>,
-        command: impl Fn(C2) -> C,
+        command: impl Fn(C2) -> Option<C>,
         notice: impl Fn(N2) -> N,
     ) {
-        self.commands.extend(child.commands.into_iter().map(command));
+        self.commands.extend(child.commands.into_iter().filter_map(command));
         self.notices.extend(child.notices.into_iter().map(notice));
         if let Some(wake) = child.wake {
             self.wake_at(wake.at, wake.reason);

@@ -31,6 +31,8 @@ pub enum WakeReason {
     PodFailure,
     /// When a deployer Job that is in the way of a deletion has had its grace.
     DrainDeadline,
+    /// When nobody has used a shared component for too long.
+    Idle,
     /// When something that could not be read is to be read again.
     Unreadable,
     /// When a state that no watch reports on is to be read again.

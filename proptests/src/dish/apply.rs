@@ -51,6 +51,8 @@ pub fn apply(
             let space = creatable(cluster, namespace)?;
             Ok(space.furniture.insert(item.clone(), digest.clone()).as_ref() != Some(digest))
         }
+        // This dish has no shared components: the one of them is `crate::sharing`.
+        Command::Share(_) => Err(Refusal::Rejected),
         Command::Cleanup(cleanup) => clean(cluster, read, world, cleanup),
     }
 }
@@ -87,6 +89,7 @@ fn clean(cluster: &mut Cluster, read: &mut Own, world: &World, cleanup: &Cleanup
         Cleanup::Unfurnish { namespace, item, .. } => {
             Ok(writable(cluster, namespace)?.furniture.remove(item).is_some())
         }
+        Cleanup::Unshare(_) => Err(Refusal::Rejected),
         Cleanup::DeleteNamespace(namespace) => {
             let Some(space) = cluster.spaces.get_mut(&namespace.name) else { return Ok(false) };
             if space.uid != namespace.uid {

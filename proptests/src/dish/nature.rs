@@ -73,7 +73,7 @@ fn helm(space: &mut Space, job: &Job, payload: Option<petri_machines::names::Dig
             space.releases.insert(component, Release { payload, serial: 0, ready: false, complaint: None });
         }
         (Op::Undeploy, true) => drop(space.releases.remove(&component)),
-        (Op::Undeploy, false) => {}
+        (Op::Undeploy, false) | (Op::Provision | Op::Deprovision, _) => {}
     }
 }
 

@@ -72,6 +72,7 @@ pub fn observe(cluster: &Cluster, specs: &Specs, own: &Own, record: &Record, bli
         intent,
         namespaces,
         components,
+        slices: Seen::Known(BTreeMap::new()),
         furniture,
     }
 }

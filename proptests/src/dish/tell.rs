@@ -117,7 +117,9 @@ pub fn command(command: &Command) -> String {
             format!("create the deploy Job of {component} #{serial}")
         }
         Command::Furnish { item, .. } => format!("furnish {item}"),
+        Command::Share(share) => format!("{share:?}"),
         Command::Cleanup(cleanup) => match cleanup {
+            Cleanup::Unshare(unshare) => format!("{unshare:?}"),
             Cleanup::DeleteSelf => "delete itself".to_owned(),
             Cleanup::DeletePayload { name, .. } => format!("delete the payload {name}"),
             Cleanup::DeleteJob { name, .. } => format!("delete the Job {name}"),
@@ -144,6 +146,7 @@ fn notice(notice: &Notice) -> Option<String> {
             Some(format!("{from} → {to}{why}"))
         }
         Notice::Expired => Some("expired".to_owned()),
+        Notice::Slice { component, notice } => Some(format!("slice {component}: {notice:?}")),
         Notice::Component { component, notice } => match notice {
             component::Notice::Moved { .. } => None,
             component::Notice::JobEnded { op, failure: None } => {

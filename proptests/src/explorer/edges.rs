@@ -546,6 +546,7 @@ fn kid_of(codec: &Codec, command: &Command) -> Option<usize> {
             Cleanup::DeletePayload { name, .. } | Cleanup::DeleteJob { name, .. } => codec.kid_of_job(name),
             Cleanup::DeleteSelf
             | Cleanup::Unfurnish { .. }
+            | Cleanup::Unshare(_)
             | Cleanup::DeleteNamespace(_)
             | Cleanup::DropFinalizer => None,
         },
@@ -554,6 +555,7 @@ fn kid_of(codec: &Codec, command: &Command) -> Option<usize> {
         | Command::BindOperator(_)
         | Command::CreateDeployerAccount(_)
         | Command::BindDeployer(_)
-        | Command::Furnish { .. } => None,
+        | Command::Furnish { .. }
+        | Command::Share(_) => None,
     }
 }

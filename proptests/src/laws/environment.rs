@@ -2,7 +2,10 @@
 
 use super::{Verdict, is_pure, require, round_trips, settles, speaks};
 use petri_machines::{
-    environment::{Binding, Cleanup, Command, Environment, NamespaceRef, Occupancy, Phase, Record, World},
+    environment::{
+        Binding, Cleanup, Command, Environment, NamespaceRef, Occupancy, Phase, Record, Sharing, Unsharing,
+        World,
+    },
     kernel::{Machine, Seen, machine::StepOf, seen::Ignorance},
     names::NamespaceName,
 };
@@ -105,6 +108,8 @@ fn writes_only_where_it_is_owner(world: &World, step: &StepOf<Environment>) -> V
 pub fn namespace_of(command: &Command) -> Option<&NamespaceRef> {
     match command {
         Command::AddFinalizer | Command::CreateNamespace { .. } => None,
+        Command::Share(Sharing::Bind { namespace, .. }) => Some(namespace),
+        Command::Share(_) => None,
         Command::BindOperator(namespace)
         | Command::CreateDeployerAccount(namespace)
         | Command::BindDeployer(namespace)
@@ -113,6 +118,8 @@ pub fn namespace_of(command: &Command) -> Option<&NamespaceRef> {
         | Command::Furnish { namespace, .. } => Some(namespace),
         Command::Cleanup(cleanup) => match cleanup {
             Cleanup::DeleteSelf | Cleanup::DropFinalizer => None,
+            Cleanup::Unshare(Unsharing::Unbind { namespace, .. }) => Some(namespace),
+            Cleanup::Unshare(_) => None,
             Cleanup::DeletePayload { namespace, .. }
             | Cleanup::DeleteJob { namespace, .. }
             | Cleanup::CreateUndeployPayload { namespace, .. }
@@ -145,9 +152,13 @@ fn ignorance_is_safe(record: &Record, world: &World, step: &StepOf<Environment>)
 fn destructive(command: &Command, world: &World) -> Option<Command> {
     let Command::Cleanup(cleanup) = command else { return None };
     let jobs = world.components.values().filter_map(|view| view.jobs.known()).flatten();
+    let slices = world.slices.known().into_iter().flat_map(|slices| slices.values());
+    let jobs = jobs.chain(slices.filter_map(|view| view.jobs.known()).flatten());
     let mut ended = jobs.filter(|job| !petri_machines::job::is_live(job));
     let replaces = match cleanup {
-        Cleanup::DeleteJob { uid, .. } => ended.any(|job| job.uid == *uid),
+        Cleanup::DeleteJob { uid, .. } | Cleanup::Unshare(Unsharing::DeleteJob { uid, .. }) => {
+            ended.any(|job| job.uid == *uid)
+        }
         Cleanup::DeletePayload { uid, .. } => ended.any(|job| job.payload.as_ref() == Some(uid)),
         _ => false,
     };
@@ -156,13 +167,14 @@ fn destructive(command: &Command, world: &World) -> Option<Command> {
     }
     let mut cleanup = cleanup.clone();
     match &mut cleanup {
-        Cleanup::CreateUndeployPayload { serial, .. } | Cleanup::CreateUndeployJob { serial, .. } => {
-            *serial = 0
-        }
+        Cleanup::CreateUndeployPayload { serial, .. }
+        | Cleanup::CreateUndeployJob { serial, .. }
+        | Cleanup::Unshare(Unsharing::CreateDeprovisionJob { serial, .. }) => *serial = 0,
         Cleanup::DeleteSelf
         | Cleanup::DeletePayload { .. }
         | Cleanup::DeleteJob { .. }
         | Cleanup::Unfurnish { .. }
+        | Cleanup::Unshare(_)
         | Cleanup::DeleteNamespace(_)
         | Cleanup::DropFinalizer => {}
     }
@@ -196,11 +208,27 @@ pub fn blindnesses(record: &Record, world: &World) -> Vec<(String, World)> {
             add(format!("component {name}"), &|world| drop(world.components.remove(name)));
         }
     }
+    add("slices".into(), &|world| world.slices = Seen::Unknown(why));
+    for name in world.slices.known().into_iter().flat_map(|slices| slices.keys()) {
+        for part in 0..4 {
+            add(format!("part {part} of slice {name}"), &|world| {
+                let Seen::Known(slices) = &mut world.slices else { return };
+                let Some(view) = slices.get_mut(name) else { return };
+                match part {
+                    0 => view.standing = Seen::Unknown(why),
+                    1 => view.obligation = Seen::Unknown(why),
+                    2 => view.binding = Seen::Unknown(why),
+                    _ => view.jobs = Seen::Unknown(why),
+                }
+            });
+        }
+    }
     for id in world.furniture.keys() {
         add(format!("furniture {id}"), &|world| drop(world.furniture.remove(id)));
     }
     add("anything".into(), &|world| {
         world.furniture.clear();
+        world.slices = Seen::Unknown(why);
         world.intent = Seen::Unknown(why);
         world.namespaces.assigned = Seen::Unknown(why);
         world.namespaces.access = Seen::Unknown(why);

@@ -2,6 +2,7 @@
 
 mod environment;
 mod parts;
+mod sharing;
 mod strategies;
 
 use proptest::prelude::ProptestConfig;

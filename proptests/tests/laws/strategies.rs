@@ -25,16 +25,16 @@ pub fn name(text: &str) -> ComponentName {
     ComponentName::new(text).unwrap()
 }
 
-fn time() -> impl Strategy<Value = Timestamp> + Clone {
+pub fn time() -> impl Strategy<Value = Timestamp> + Clone {
     prop_oneof![8 => (0..1000u64).prop_map(Timestamp), 1 => Just(Timestamp(u64::MAX))]
 }
 
 /// The present; a deadline may lie at the end of time, the present may not.
-fn present() -> impl Strategy<Value = Timestamp> {
+pub fn present() -> impl Strategy<Value = Timestamp> {
     (0..1000u64).prop_map(Timestamp)
 }
 
-fn payload() -> impl Strategy<Value = Digest> + Clone {
+pub fn payload() -> impl Strategy<Value = Digest> + Clone {
     select(vec![Digest::of(&["first"]), Digest::of(&["second"])])
 }
 
@@ -42,7 +42,7 @@ fn ignorance() -> impl Strategy<Value = Ignorance> + Clone {
     select(vec![Ignorance::Unsynced, Ignorance::Failed, Ignorance::Forbidden, Ignorance::NotAsked])
 }
 
-fn seen<T: Clone + std::fmt::Debug + 'static>(
+pub fn seen<T: Clone + std::fmt::Debug + 'static>(
     fact: impl Strategy<Value = T>,
 ) -> impl Strategy<Value = Seen<T>> {
     prop_oneof![5 => fact.prop_map(Seen::Known), 1 => ignorance().prop_map(Seen::Unknown)]
@@ -52,7 +52,7 @@ fn job_uid() -> impl Strategy<Value = Uid> + Clone {
     select(vec![uid("j1"), uid("j2"), uid("j3")])
 }
 
-fn failure() -> impl Strategy<Value = JobFailure> + Clone {
+pub fn failure() -> impl Strategy<Value = JobFailure> + Clone {
     (select(FailureReason::ALL.to_vec()), select(vec!["", "boom", "long"]), any::<bool>()).prop_map(
         |(reason, message, disrupted)| {
             let message = if message == "long" { "é".repeat(4000) } else { message.to_owned() };
@@ -80,7 +80,7 @@ fn op() -> impl Strategy<Value = Op> + Clone {
     select(vec![Op::Deploy, Op::Undeploy])
 }
 
-fn serial() -> impl Strategy<Value = u64> + Clone {
+pub fn serial() -> impl Strategy<Value = u64> + Clone {
     prop_oneof![20 => 0..5u64, 1 => Just(u64::MAX)]
 }
 
@@ -128,7 +128,7 @@ fn component_phase() -> impl Strategy<Value = component::Phase> + Clone {
     ]
 }
 
-fn attempts() -> impl Strategy<Value = u8> + Clone {
+pub fn attempts() -> impl Strategy<Value = u8> + Clone {
     prop_oneof![10 => 0..6u8, 1 => Just(u8::MAX), 1 => 19..21u8]
 }
 
@@ -163,7 +163,7 @@ pub fn component() -> impl Strategy<Value = component::Record> + Clone {
         })
 }
 
-fn readiness() -> impl Strategy<Value = Readiness> + Clone {
+pub fn readiness() -> impl Strategy<Value = Readiness> + Clone {
     let unready = option::of(pod_reason())
         .prop_map(|cause| Readiness::Unready { why: "web: 0 of 1 replicas".to_owned(), cause });
     prop_oneof![Just(Readiness::Ready), unready]
@@ -230,8 +230,8 @@ fn furniture_id() -> impl Strategy<Value = FurnitureId> + Clone {
 /// A plan with or without furniture; the route may be missing from it.
 fn furnished() -> impl Strategy<Value = Plan> {
     let route = option::of(furniture_id().prop_map(|item| Route { item, url: "http://preview".to_owned() }));
-    (plan(), btree_map(furniture_id(), payload(), 0..3), route)
-        .prop_map(|(plan, furniture, route)| plan.with_furniture(furniture, route))
+    (plan(), btree_map(furniture_id(), payload(), 0..3), route, crate::sharing::plans())
+        .prop_map(|(plan, furniture, route, slices)| Plan { slices, ..plan.with_furniture(furniture, route) })
 }
 
 fn standing() -> impl Strategy<Value = Standing> + Clone {
@@ -344,18 +344,30 @@ fn history(plan: Digest) -> impl Strategy<Value = Vec<Rollout>> {
     vec(one, 0..7)
 }
 
-fn token() -> impl Strategy<Value = Option<String>> + Clone {
+pub fn token() -> impl Strategy<Value = Option<String>> + Clone {
     select(vec![None, Some("t1".to_owned()), Some("t2".to_owned())])
 }
 
 pub fn record(plan: Digest) -> impl Strategy<Value = environment::Record> {
     let components = btree_map(select(NAMES.to_vec()).prop_map(name), component(), 0..5);
     let furniture = btree_map(furniture_id(), option::of(payload()), 0..3);
-    let rest = (0..5i64, token(), history(plan.clone()));
+    let rest = (0..5i64, token(), history(plan.clone()), crate::sharing::records());
     (phase(plan), binding(), serial(), components, furniture, rest).prop_map(
-        |(phase, binding, serial, components, furniture, (observed, retry, history))| environment::Record {
-            phase,
-            memory: Memory { binding, serial, components, observed, retry, history, furniture, url: None },
+        |(phase, binding, serial, components, furniture, (observed, retry, history, slices))| {
+            environment::Record {
+                phase,
+                memory: Memory {
+                    binding,
+                    serial,
+                    components,
+                    slices,
+                    observed,
+                    retry,
+                    history,
+                    furniture,
+                    url: None,
+                },
+            }
         },
     )
 }
@@ -394,7 +406,7 @@ pub fn world(plan: Plan) -> impl Strategy<Value = environment::World> {
         token(),
     );
     let times = (option::weighted(0.3, time()), option::weighted(0.3, time()), pod_failure_secs());
-    let furniture = btree_map(furniture_id(), standing(), 0..4);
+    let furniture = (btree_map(furniture_id(), standing(), 0..4), crate::sharing::views());
     (own, times, seen(intent), namespaces(), views(), furniture).prop_map(
         |(
             (now, deletion, finalizer, held, retry),
@@ -402,7 +414,7 @@ pub fn world(plan: Plan) -> impl Strategy<Value = environment::World> {
             intent,
             namespaces,
             components,
-            furniture,
+            (furniture, slices),
         )| {
             environment::World {
                 now,
@@ -417,6 +429,7 @@ pub fn world(plan: Plan) -> impl Strategy<Value = environment::World> {
                 intent,
                 namespaces,
                 components,
+                slices,
                 furniture,
             }
         },

@@ -70,6 +70,7 @@ fn all_components() -> impl Strategy<Value = Vec<machine::ComponentStatus>> {
     let one = one.prop_map(|(name, (phase, _), level, deploy_retries, deploying_since, failure, message)| {
         machine::ComponentStatus {
             name: ComponentName::new(name).unwrap(),
+            shared: false,
             phase,
             level,
             deploy_retries,
@@ -275,6 +276,7 @@ fn a_component_keeps_the_fields_of_a_newer_version() {
     let (record, mut said) = ready(Truth::True, Reason::Ready, "");
     said.components.push(machine::ComponentStatus {
         name: ComponentName::new("api").unwrap(),
+        shared: false,
         phase: ComponentPhase::Failed,
         level: 2,
         deploy_retries: 5,
