@@ -11,3 +11,4 @@ pub mod invariants;
 pub mod laws;
 pub mod plans;
 pub mod scenario;
+pub mod sharing;
