@@ -9,6 +9,8 @@ pub mod intent;
 pub mod names;
 pub mod record;
 pub mod render;
+pub mod shared;
+pub mod sharing;
 pub mod source;
 pub mod status;
 pub mod template_status;

@@ -46,15 +46,19 @@ impl Executor {
         if !self.leadership.is_leading() {
             return Err(Error::Call(CallError::NotLeading(crate::error::NotLeading)));
         }
-        if let Some(guard) = &effect.guard {
-            let owned = guard::check(&self.client, guard);
-            match &effect.alone {
-                None => owned.await?,
-                Some(alone) => {
-                    tokio::try_join!(owned, guard::check_alone(&self.client, guard, alone))?;
-                }
+        let owned = async {
+            match &effect.guard {
+                Some(guard) => guard::check(&self.client, guard).await,
+                None => Ok(()),
             }
-        }
+        };
+        let alone = async {
+            match &effect.alone {
+                Some(alone) => guard::check_alone(&self.client, alone).await,
+                None => Ok(()),
+            }
+        };
+        tokio::try_join!(owned, alone)?;
         self.write(&effect.write).await.map_err(|error| self.excuse(error, effect.guard.as_ref()))?;
         if let Some(guard) = &effect.guard {
             self.note(&guard.namespace.uid, effect);
@@ -87,6 +91,16 @@ impl Executor {
         match write {
             Write::Create { target, object } => self.create(target, object).await,
             Write::Upsert { target, object } => self.upsert(target, object).await,
+            Write::Replace { target, object } => {
+                timed(CALL_MAX, self.api(target).replace(&target.name, &PostParams::default(), object))
+                    .await?;
+                Ok(())
+            }
+            Write::Status { target, object } => {
+                let (api, params) = (self.api(target), PostParams::default());
+                timed(CALL_MAX, api.replace_status(&target.name, &params, object)).await?;
+                Ok(())
+            }
             Write::Patch { target, merge, body } => {
                 let patch = match merge {
                     Merge::Json => Patch::Merge(body),

@@ -11,15 +11,22 @@ mod ledger;
 mod namespaces;
 mod probe;
 mod readiness;
+mod shared;
+mod slices;
 
 pub use inventory::Inventories;
 pub use jobs::Payloads;
 pub use ledger::Ledger;
 pub use namespaces::Ahead;
 pub use probe::Prober;
+pub use shared::SharedObservation;
+pub use slices::Sharing;
+pub(crate) use slices::{random, shared_by};
 
 use crate::{
-    adapter::{Defaults, Inputs, Intent, RenderedComponent, furniture::Furnishing, intent},
+    adapter::{
+        Defaults, Inputs, Intent, RenderedComponent, furniture::Furnishing, intent, sharing::SliceInputs,
+    },
     client::{CALL_MAX, timed},
     clock::Clock,
     controller::{Caches, Guarded, Key},
@@ -62,6 +69,8 @@ pub struct Observer {
     pub prober: Prober,
     /// What holds where a template says nothing.
     pub defaults: Defaults,
+    /// Where shared workloads, obligations and provision Jobs are.
+    pub shared_namespace: NamespaceName,
     /// The time.
     pub clock: Clock,
 }
@@ -76,6 +85,10 @@ pub struct Observation {
     pub furniture: BTreeMap<FurnitureId, Furnishing>,
     /// The service behind the route, if it was looked for and found.
     pub backend: Option<Backend>,
+    /// What rendering needs of the slices of shared components.
+    pub sharing: BTreeMap<ComponentName, Sharing>,
+    /// Where the environment is or will be.
+    pub place: NamespaceName,
     /// The template, if it was found.
     pub template: Option<Arc<EnvironmentTemplate>>,
     /// When to look again for something that no watch reports on, only to tell it.
@@ -117,7 +130,10 @@ impl Observer {
         let namespaces = self.namespaces(identity, record, is_deleted(&own.metadata), ahead).await;
         let place = place(record, &namespaces, &identity.uid);
         let mut recheck = Recheck::default();
-        let (template, intent) = self.intent(own, &place, &mut recheck).await;
+        let found = self.template(own).await;
+        let shown = found.known().and_then(|found| found.as_ref().ok()).and_then(Option::as_deref);
+        let slices = self.slices(own, identity, record, shown).await;
+        let (template, intent) = self.intent(own, found, &slices.inputs, &place, &mut recheck).await;
         let expiry = expiry(own, &intent);
         let (plan, payloads, made) = match intent {
             Seen::Unknown(why) => (Seen::Unknown(why), BTreeMap::new(), BTreeMap::new()),
@@ -141,21 +157,34 @@ impl Observer {
             intent: plan,
             namespaces,
             components,
-            slices: Seen::Known(BTreeMap::new()),
+            slices: slices.views,
             furniture,
         };
-        Observation { world, payloads, furniture: made, backend, template, recheck: recheck.0 }
+        let sharing = slices.sharing;
+        Observation {
+            world,
+            payloads,
+            furniture: made,
+            backend,
+            sharing,
+            place,
+            template,
+            recheck: recheck.0,
+        }
     }
 
     async fn intent(
         &self,
         own: &EphemeralEnvironment,
+        template: Seen<Result<Option<Arc<EnvironmentTemplate>>, Invalid>>,
+        slices: &SliceInputs,
         place: &NamespaceName,
         recheck: &mut Recheck,
     ) -> (Option<Arc<EnvironmentTemplate>>, Seen<Intent>) {
         let defaults = self.defaults;
-        let nothing = Inputs { environment: own, template: None, namespace: place, secrets: None, defaults };
-        let template = match self.template(own).await {
+        let nothing =
+            Inputs { environment: own, template: None, namespace: place, secrets: None, slices, defaults };
+        let template = match template {
             Seen::Unknown(why) => return (None, Seen::Unknown(why)),
             Seen::Known(Err(invalid)) => {
                 return (None, Seen::Known(Intent { plan: Err(invalid), ..intent(&nothing) }));

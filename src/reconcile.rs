@@ -6,6 +6,7 @@ mod environment;
 mod events;
 mod notices;
 mod pace;
+mod shared;
 mod template;
 
 use crate::{
@@ -22,6 +23,7 @@ use durations::Durations;
 use events::{Events, Refusals};
 use kube::Client;
 use pace::Pace;
+use petri_machines::names::NamespaceName;
 use std::{sync::Arc, time::Duration};
 
 /// The operator's ServiceAccount; the chart's admission policy lets it bind roles to this name only.
@@ -59,6 +61,7 @@ impl Operator {
                 deploy_timeout_secs: config.default_deploy_timeout_secs,
                 pod_failure_secs: config.pod_failure_timeout_secs,
             },
+            shared_namespace: shared_namespace(config),
             clock: parts.clock,
         };
         Self {
@@ -76,9 +79,16 @@ impl Operator {
     }
 }
 
+/// # Panics
+/// Never: the configuration was checked to hold names.
+fn shared_namespace(config: &Config) -> NamespaceName {
+    NamespaceName::new(&config.shared_namespace).expect("a checked configuration holds names")
+}
+
 fn settings(config: &Config) -> Settings {
     Settings {
         management_namespace: config.management_namespace.clone(),
+        shared_namespace: config.shared_namespace.clone(),
         service_account: SERVICE_ACCOUNT.to_owned(),
         deployer_image: config.deployer_image.clone(),
         deployer_pull_policy: config.deployer_image_pull_policy.as_str().to_owned(),
@@ -92,8 +102,7 @@ impl Reconciler for Operator {
         match key.kind {
             Kind::Environment => environment::Pass::new(self, key).run().await,
             Kind::Template => template::reconcile(self, key).await,
-            // Its machine comes with a later release; until then nothing owes anything to one.
-            Kind::SharedComponent => Requeue::settled(),
+            Kind::SharedComponent => shared::Pass::new(self, key).run().await,
         }
     }
 }

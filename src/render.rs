@@ -6,17 +6,25 @@ mod job;
 mod objects;
 mod own;
 mod payload;
+mod shared;
+mod sharing;
 
 pub use effect::{Alone, Effect, Merge, NamespaceGuard, Resource, Right, Target, Write};
 pub use furniture::{Backend, DEFAULT_ACCOUNT, resource};
 pub use job::CONTAINER;
+pub use shared::{SharedContext, shared_effect};
+pub use sharing::SCRIPT_CONTAINER;
 
-use crate::adapter::{RenderedComponent, furniture::Furnishing};
+use crate::{
+    adapter::{RenderedComponent, furniture::Furnishing, sharing::ProviderError},
+    observe::Sharing,
+};
 use kube::core::DynamicObject;
 use petri_machines::{
     environment::{Cleanup, Command, FurnitureId, Identity, NamespaceRef},
     job::Op,
-    names::{ComponentName, JobName, NameError, NamespaceName, Uid},
+    kernel::{Timestamp, cycle::Refusal},
+    names::{ComponentName, JobName, NameError, NamespaceName, ReleaseName, Uid},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -26,6 +34,8 @@ use std::collections::BTreeMap;
 pub struct Settings {
     /// Where the custom resources and the operator are.
     pub management_namespace: String,
+    /// Where shared workloads, obligations and provision Jobs are.
+    pub shared_namespace: String,
     /// The operator's own ServiceAccount, there.
     pub service_account: String,
     /// Image of the deployer.
@@ -67,6 +77,14 @@ pub struct RenderContext<'a> {
     pub backend: Option<&'a Backend>,
     /// W3C trace context for the Jobs.
     pub traceparent: Option<&'a str>,
+    /// What is needed of the slices of shared components.
+    pub sharing: &'a BTreeMap<ComponentName, Sharing>,
+    /// The namespace that the work is about, once it is decided.
+    pub place: Option<&'a NamespaceName>,
+    /// The moment that entries of a list of consumers bear.
+    pub now: Timestamp,
+    /// The release, where a shared component takes the place of the environment.
+    pub shared: Option<&'a ReleaseName>,
 }
 
 /// Labels and annotations of a namespace that are not Petri's.
@@ -87,15 +105,32 @@ pub enum RenderError {
     /// The command is about furniture that the inputs do not hold.
     #[error("furniture {0} has no rendered input")]
     NoFurniture(FurnitureId),
-    /// The command is about a shared component: no plan of this release has one.
-    #[error("shared components are not served by this release")]
-    Unserved,
+    /// What the command was decided on is not what was read.
+    #[error("what {0} was decided on was read otherwise")]
+    Stale(ComponentName),
+    /// The provider or its secret went between the look and the write.
+    #[error("the provider of component {0}, or its secret, is not there")]
+    Unready(ComponentName),
+    /// A field of the provider does not render.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
     /// A derived name does not fit.
     #[error(transparent)]
     Name(#[from] NameError),
     /// An object does not serialise.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+}
+
+impl RenderError {
+    /// Says when to look again.
+    pub fn class(&self) -> Refusal {
+        match self {
+            Self::Stale(_) => Refusal::Retry,
+            Self::Unready(_) | Self::Provider(_) => Refusal::Backoff,
+            Self::NoInput(_) | Self::NoFurniture(_) | Self::Name(_) | Self::Json(_) => Refusal::Rejected,
+        }
+    }
 }
 
 /// Renders a command. It is one effect, but for the deployer's RoleBindings, of which there is one for each role:
@@ -124,7 +159,7 @@ pub fn effects(command: &Command, cx: &RenderContext<'_>) -> Result<Vec<Effect>,
             let about = Attempt { namespace, component, op: Op::Deploy, serial: *serial };
             cx.job(&about, Some(input))?
         }
-        Command::Share(_) => return Err(RenderError::Unserved),
+        Command::Share(share) => sharing::share(share, cx)?,
         Command::Furnish { namespace, item, digest } => furniture::furnish(item, digest, namespace, cx)?,
         Command::Cleanup(cleanup) => self::cleanup(cleanup, cx)?,
     };
@@ -147,7 +182,7 @@ fn cleanup(cleanup: &Cleanup, cx: &RenderContext<'_>) -> Result<Effect, RenderEr
             let about = Attempt { namespace, component, op: Op::Undeploy, serial: *serial };
             cx.job(&about, None)?
         }
-        Cleanup::Unshare(_) => return Err(RenderError::Unserved),
+        Cleanup::Unshare(unshare) => sharing::unshare(unshare, cx)?,
         Cleanup::Unfurnish { namespace, item, uid } => furniture::unfurnish(item, uid, namespace, cx),
         Cleanup::DeleteNamespace(namespace) => {
             let target =
@@ -214,7 +249,12 @@ impl RenderContext<'_> {
 
     fn job(&self, about: &Attempt<'_>, input: Option<&RenderedComponent>) -> Result<Effect, RenderError> {
         let effect = self.effect(Some(about.namespace), job::job(about, input, self)?);
-        let alone = Alone { component: about.component.clone(), job: about.name(self) };
+        let alone = Alone {
+            namespace: about.namespace.name.to_string(),
+            owner: self.identity.uid.clone(),
+            component: about.component.clone(),
+            job: about.name(self),
+        };
         Ok(Effect { alone: Some(alone), ..effect })
     }
 

@@ -2,7 +2,7 @@
 
 /// Label: `true` on every namespace, Job and pod that Petri made; watches select by it.
 pub const LABEL_MANAGED: &str = "petri.run/managed";
-/// Label: UID of the environment that an object belongs to; ownership is decided by it and the namespace's UID.
+/// Label: UID of the environment, or of the SharedComponent, that an object belongs to; ownership is decided by it and the namespace's UID.
 pub const LABEL_ENVIRONMENT_UID: &str = "petri.run/environment-uid";
 /// Label: name of the environment, for people; nothing decides by it.
 pub const LABEL_ENVIRONMENT: &str = "petri.run/environment";
@@ -10,6 +10,10 @@ pub const LABEL_ENVIRONMENT: &str = "petri.run/environment";
 pub const LABEL_COMPONENT: &str = "petri.run/component";
 /// Label: what a Job does: `deploy`, `undeploy`, `provision`, `deprovision`.
 pub const LABEL_OP: &str = "petri.run/op";
+/// Label: name of the SharedComponent that a Job or Secret of the shared namespace belongs to.
+pub const LABEL_SHARED: &str = "petri.run/shared-component";
+/// Value of [`LABEL_OP`] on the Secret that says what is to be deprovisioned.
+pub const OP_OBLIGATION: &str = "obligation";
 /// Label: `true` on a Secret of the management namespace that templates may copy into environments.
 pub const LABEL_SHAREABLE: &str = "petri.run/shareable";
 /// Prefix of the label on a workload namespace that consumes a SharedComponent; derived, nothing decides by it.

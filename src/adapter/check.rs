@@ -2,11 +2,15 @@
 //!
 //! Objects of an older schema are there too, and some rules span two objects; so everything is checked again here.
 
-use super::source::source;
+use super::{sharing::release, source::source};
 use petri_crds::{
     Component, EnvValue, EnvironmentTemplateSpec, EphemeralEnvironmentSpec, duration::timeout_secs,
+    meta::LABEL_SHARED_PREFIX,
 };
-use petri_machines::{names::ComponentName, topology};
+use petri_machines::{
+    names::{ComponentName, LABEL_MAX},
+    topology,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 const COMPONENTS_MAX: usize = 64;
@@ -57,7 +61,7 @@ fn namespace(spec: &EnvironmentTemplateSpec) -> Result<(), String> {
 fn one(component: &Component, spec: &EnvironmentTemplateSpec) -> Result<(), String> {
     let helm = match (&component.helm, component.shared()) {
         (Some(helm), None) => helm,
-        (None, Some(_)) => return Err("shared components are not served by this release".to_owned()),
+        (None, Some(shared)) => return one_shared(component, shared, spec),
         (None, None) | (Some(_), Some(_)) => {
             return Err("exactly one of helm and sharedComponentRef is needed".to_owned());
         }
@@ -85,6 +89,26 @@ fn one(component: &Component, spec: &EnvironmentTemplateSpec) -> Result<(), Stri
         return Err("readiness.httpGet.path: begins with a slash and holds no space".to_owned());
     }
     Ok(())
+}
+
+fn one_shared(component: &Component, shared: &str, spec: &EnvironmentTemplateSpec) -> Result<(), String> {
+    release(shared).map_err(|error| format!("sharedComponentRef: {error}"))?;
+    let label = format!("{LABEL_SHARED_PREFIX}{shared}");
+    let name = label.rsplit('/').next().unwrap_or_default();
+    if name.len() > LABEL_MAX {
+        return Err(format!(
+            "sharedComponentRef: label {label:?} has {} characters behind the slash, at most {LABEL_MAX} fit",
+            name.len()
+        ));
+    }
+    let helm =
+        |needed: &&String| spec.components.iter().any(|one| one.name == **needed && one.helm.is_some());
+    match component.depends_on.iter().find(helm) {
+        None => Ok(()),
+        Some(needed) => {
+            Err(format!("dependsOn: a shared component cannot depend on the Helm component {needed:?}"))
+        }
+    }
 }
 
 fn has_secret(spec: &EnvironmentTemplateSpec, name: &str) -> bool {
@@ -147,6 +171,7 @@ fn env(at: &str, env: &BTreeMap<String, EnvValue>, spec: &EnvironmentTemplateSpe
         let component = secret.component.as_str();
         return Err(match spec.components.iter().find(|known| known.name == component) {
             None => format!("{at}[{name:?}]: the template has no component {component:?}"),
+            Some(known) if known.shared().is_some() => continue,
             Some(_) => format!("{at}[{name:?}]: component {component:?} is not shared, so it has no binding"),
         });
     }

@@ -7,7 +7,7 @@ use super::{
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use petri_crds::{
     EnvironmentTemplateSpec, GatewayRef, NetworkPolicyMode,
-    meta::{LABEL_SHAREABLE, TRUE},
+    meta::{LABEL_SHAREABLE, LABEL_SHARED_PREFIX, TRUE},
 };
 use petri_machines::{
     environment::{FurnitureId, FurnitureKind, Invalid, Route},
@@ -99,11 +99,18 @@ pub(super) fn furniture(
             }
         }
     }
+    let (mut labels, annotations) = template
+        .namespace
+        .as_ref()
+        .map(|settings| (settings.labels.clone(), settings.annotations.clone()))
+        .unwrap_or_default();
+    // For people: nothing decides by it.
+    let shared = template.components.iter().filter_map(|component| component.shared());
+    labels.extend(shared.map(|shared| (format!("{LABEL_SHARED_PREFIX}{shared}"), TRUE.to_owned())));
+    if !(labels.is_empty() && annotations.is_empty()) {
+        put(FurnitureKind::Namespace, FURNITURE_NAME, Furnishing::Namespace { labels, annotations });
+    }
     if let Some(settings) = &template.namespace {
-        if !(settings.labels.is_empty() && settings.annotations.is_empty()) {
-            let (labels, annotations) = (settings.labels.clone(), settings.annotations.clone());
-            put(FurnitureKind::Namespace, FURNITURE_NAME, Furnishing::Namespace { labels, annotations });
-        }
         if let Some(quota) = &settings.resource_quota {
             put(FurnitureKind::ResourceQuota, FURNITURE_NAME, Furnishing::Spec(json!(quota)));
         }

@@ -5,16 +5,19 @@ mod rendering;
 use super::{
     check,
     furniture::{self, Furnishing, Secrets},
+    sharing::SliceInputs,
     source::is_immutable,
     ttl::{self, Expiry},
     values::ValuesError,
 };
 use crate::deployer::payload::{ComponentPayload, HelmSource, Payload};
-use petri_crds::{EnvironmentTemplate, EphemeralEnvironment, HttpGet, duration::timeout_secs};
+use petri_crds::{
+    EnvironmentTemplate, EnvironmentTemplateSpec, EphemeralEnvironment, HttpGet, duration::timeout_secs,
+};
 use petri_machines::{
-    environment::{Blueprint, FurnitureId, Invalid, Plan, Reason},
+    environment::{Blueprint, FurnitureId, Invalid, Plan, Reason, SharedBlueprint},
     kernel::Timestamp,
-    names::{ComponentName, Digest, EnvironmentName, NamespaceName, ReleaseName, Uid},
+    names::{ComponentName, Digest, EnvironmentName, NamespaceName, ReleaseName, SharedName, Uid},
 };
 use rendering::Rendering;
 use serde_json::{Value, json};
@@ -34,6 +37,8 @@ pub struct Inputs<'a> {
     pub namespace: &'a NamespaceName,
     /// The Secrets that the template names; `None` where nobody looks at them.
     pub secrets: Option<&'a Secrets>,
+    /// What is known of the slices of shared components.
+    pub slices: &'a SliceInputs,
     /// What holds where a template says nothing.
     pub defaults: Defaults,
 }
@@ -94,7 +99,7 @@ impl RenderedComponent {
     }
 
     /// Hashes all that its Job gets but for serial and trace, in one fixed order of keys.
-    fn digest(&self, namespace: &NamespaceName) -> Result<Digest, Invalid> {
+    pub(super) fn digest(&self, namespace: &NamespaceName) -> Result<Digest, Invalid> {
         let helm = serde_json::to_value(&self.helm).map_err(misconfigured)?;
         let values = canonical(&Value::Object(self.values.clone()));
         if values.len() > VALUES_BYTES_MAX {
@@ -150,10 +155,11 @@ fn plan(inputs: &Inputs<'_>) -> Result<(Plan, Payloads, Furniture), Invalid> {
     check::environment(&environment.spec, &template.spec).map_err(misconfigured)?;
     let within = timeout_secs(&template.spec.deploy_timeout, inputs.defaults.deploy_timeout_secs);
     let ready_within_secs = within.map_err(misconfigured)?;
-    let rendering = Rendering::new(environment, &template.spec, inputs.namespace)?;
+    let rendering = Rendering::new(environment, &template.spec, inputs)?;
+    let shared = shared(&template.spec, inputs.slices)?;
     let mut blueprints = Vec::new();
     let mut payloads = BTreeMap::new();
-    for component in &template.spec.components {
+    for component in template.spec.components.iter().filter(|one| one.shared().is_none()) {
         let rendered = rendering.component(component)?;
         let needed = component.depends_on.iter().map(ComponentName::new).collect::<Result<_, _>>();
         blueprints.push(Blueprint {
@@ -165,13 +171,35 @@ fn plan(inputs: &Inputs<'_>) -> Result<(Plan, Payloads, Furniture), Invalid> {
         });
         payloads.insert(rendered.name.clone(), rendered);
     }
-    let mut plan = Plan::new(&blueprints).map_err(misconfigured)?;
+    let mut plan = Plan::with_shared(&blueprints, &shared).map_err(misconfigured)?;
     plan.digest = with_probes(&plan.digest, &payloads);
     let name = EnvironmentName::new(environment.metadata.name.clone().unwrap_or_default());
     let name = name.map_err(misconfigured)?;
     let (furniture, route) = furniture::furniture(inputs, &template.spec, &name)?;
     let digests = furniture.iter().map(|(id, made)| (id.clone(), made.digest())).collect();
     Ok((plan.with_furniture(digests, route), payloads, furniture))
+}
+
+/// The slices that a template wants, as far as their providers are known.
+fn shared(template: &EnvironmentTemplateSpec, known: &SliceInputs) -> Result<Vec<SharedBlueprint>, Invalid> {
+    let mut all = Vec::new();
+    for component in &template.components {
+        let Some(shared) = component.shared() else { continue };
+        let input = known.get(&component.name).cloned().unwrap_or_default();
+        all.push(SharedBlueprint {
+            name: ComponentName::new(&component.name).map_err(misconfigured)?,
+            depends_on: component
+                .depends_on
+                .iter()
+                .map(ComponentName::new)
+                .collect::<Result<_, _>>()
+                .map_err(misconfigured)?,
+            shared: SharedName::new(shared).map_err(misconfigured)?,
+            payload: input.payload,
+            provisions: input.provisions,
+        });
+    }
+    Ok(all)
 }
 
 /// A changed probe is a changed plan, although no Job gets to see it.

@@ -3,30 +3,27 @@
 use super::furniture::target;
 use crate::deployer::payload::{ComponentPayload, HelmSource, Payload};
 use petri_crds::{EnvironmentTemplateSpec, Ingress};
-use petri_machines::names::{ComponentName, EnvironmentName, NameError, NamespaceName, ReleaseName, Uid};
+use petri_machines::names::{ComponentName, EnvironmentName, NamespaceName, ReleaseName, Uid};
 
 /// Gives the payload of an undeploy Job: it needs the release's name and no template.
-///
-/// # Errors
-/// The release's name does not fit; then no release of that name was ever made.
 pub fn undeploy_payload(
     owner: &Uid,
-    environment: &EnvironmentName,
+    release: &ReleaseName,
     namespace: &NamespaceName,
     component: &ComponentName,
     serial: u64,
-) -> Result<Payload, NameError> {
-    Ok(Payload {
+) -> Payload {
+    Payload {
         owner_uid: owner.to_string(),
         namespace: namespace.to_string(),
-        release_name: ReleaseName::of(environment, component)?.to_string(),
+        release_name: release.to_string(),
         serial,
         component: ComponentPayload {
             name: component.to_string(),
             helm: HelmSource::default(),
             values: serde_json::Map::new(),
         },
-    })
+    }
 }
 
 /// Gives the host of an environment: one label under the template's domain. The label fits, since an environment whose

@@ -30,7 +30,7 @@ const OWNED: [ConditionType; 8] = [
     ConditionType::CleanupForced,
     ConditionType::Expiring,
 ];
-const PHASES: [crds::Phase; 5] = [
+pub(super) const PHASES: [crds::Phase; 5] = [
     crds::Phase::Pending,
     crds::Phase::Deploying,
     crds::Phase::Ready,
@@ -55,7 +55,7 @@ pub fn status(
     let previous = previous.cloned().unwrap_or_default();
     EphemeralEnvironmentStatus {
         phase: PHASES.into_iter().find(|phase| phase.as_str() == status.phase),
-        conditions: conditions(&previous.conditions, status, now),
+        conditions: conditions(&previous.conditions, &status.conditions, status.observed_generation, now),
         target_namespace: status.namespace.as_ref().map(ToString::to_string),
         namespace_uid: status.namespace_uid.as_ref().map(ToString::to_string),
         url: status.url.clone(),
@@ -73,10 +73,7 @@ pub fn status(
 /// Gives what users were last shown, as the machine said it; `None` when that is not what is stored, because another
 /// release or another hand wrote it: then it is written again.
 pub fn shown(stored: &EphemeralEnvironmentStatus, record: &Record) -> Option<Status> {
-    let conditions = stored.conditions.iter().filter_map(|condition| {
-        let kind = OWNED.into_iter().find(|kind| kind.as_str() == condition.type_)?;
-        Some(read_condition(kind, condition))
-    });
+    let conditions = stored.conditions.iter().filter_map(read_condition);
     let namespace = stored.target_namespace.clone().map(NamespaceName::new).transpose().ok()?;
     let namespace_uid = stored.namespace_uid.clone().map(Uid::new).transpose().ok()?;
     let shown = Status {
@@ -95,9 +92,14 @@ pub fn shown(stored: &EphemeralEnvironmentStatus, record: &Record) -> Option<Sta
     (again == *stored).then_some(shown)
 }
 
-fn conditions(previous: &[Condition], status: &Status, now: jiff::Timestamp) -> Vec<Condition> {
+pub(super) fn conditions(
+    previous: &[Condition],
+    said: &[machine::Condition],
+    observed: i64,
+    now: jiff::Timestamp,
+) -> Vec<Condition> {
     let now = Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now));
-    let written = status.conditions.iter().map(|condition| {
+    let written = said.iter().map(|condition| {
         let word = truth(condition.truth);
         let before = previous.iter().find(|old| old.type_ == condition.kind.as_str() && old.status == word);
         Condition {
@@ -105,7 +107,7 @@ fn conditions(previous: &[Condition], status: &Status, now: jiff::Timestamp) -> 
             status: word.to_owned(),
             reason: condition.reason.as_str().to_owned(),
             message: condition.message.clone(),
-            observed_generation: Some(status.observed_generation),
+            observed_generation: Some(observed),
             last_transition_time: before.map_or(now.clone(), |old| old.last_transition_time.clone()),
         }
     });
@@ -113,7 +115,14 @@ fn conditions(previous: &[Condition], status: &Status, now: jiff::Timestamp) -> 
     written.chain(previous.iter().filter(is_foreign).cloned()).collect()
 }
 
-fn read_condition(kind: ConditionType, condition: &Condition) -> Option<machine::Condition> {
+/// Reads a condition as the machine said it: `None` for one that is not Petri's, `Some(None)` for one that no machine
+/// says.
+pub(super) fn read_condition(condition: &Condition) -> Option<Option<machine::Condition>> {
+    let kind = OWNED.into_iter().find(|kind| kind.as_str() == condition.type_)?;
+    Some(said(kind, condition))
+}
+
+fn said(kind: ConditionType, condition: &Condition) -> Option<machine::Condition> {
     let truths = [Truth::True, Truth::False, Truth::Unknown];
     Some(machine::Condition {
         kind,
@@ -201,13 +210,13 @@ fn history(rollouts: &[machine::Rollout], previous: &[crds::Rollout]) -> Vec<crd
 }
 
 /// A moment that no calendar has (the machine's arithmetic saturates) is shown as the last one.
-fn time(at: Timestamp) -> Time {
+pub(super) fn time(at: Timestamp) -> Time {
     let secs = i64::try_from(at.0).unwrap_or(i64::MAX);
     Time(jiff::Timestamp::from_second(secs).unwrap_or(jiff::Timestamp::MAX))
 }
 
 /// The inner `None` is a field that is not there, the outer one a moment that the machine cannot have written.
-fn timestamp(time: Option<&Time>) -> Option<Option<Timestamp>> {
+pub(super) fn timestamp(time: Option<&Time>) -> Option<Option<Timestamp>> {
     match time {
         None => Some(None),
         Some(time) => u64::try_from(time.0.as_second()).ok().map(|secs| Some(Timestamp(secs))),

@@ -1,6 +1,9 @@
 //! The `Accepted` condition of a template: the verdict of the same functions that serve its environments.
 
-use super::intent::{Defaults, Inputs, intent};
+use super::{
+    intent::{Defaults, Inputs, intent},
+    sharing::SliceInputs,
+};
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time},
     jiff,
@@ -72,20 +75,23 @@ fn judge(template: &EnvironmentTemplate) -> Result<Plan, Invalid> {
         template: Some(template),
         namespace: &namespace,
         secrets: None,
+        slices: &SliceInputs::new(),
         defaults,
     })
     .plan
 }
 
 fn summary(template: &EnvironmentTemplate, plan: &Plan) -> String {
-    let levels = plan.components.iter().map(|component| component.planned.level + 1).max().unwrap_or(0);
+    let levels = plan.components.iter().map(|component| component.planned.level);
+    let levels =
+        levels.chain(plan.slices.values().map(|slice| slice.level)).max().map_or(0, |level| level + 1);
     let domain = template.spec.ingress.as_ref().is_some_and(|ingress| !ingress.domain.is_empty());
     let routeless = if domain && plan.route.is_none() {
         "; no URL: ingress.component is needed, since not exactly one component is one that nothing depends on"
     } else {
         ""
     };
-    format!("{} components on {levels} levels{routeless}", plan.components.len())
+    format!("{} components on {levels} levels{routeless}", plan.components.len() + plan.slices.len())
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ fn judge_environment(manifest: &str) -> Option<Result<(), String>> {
         template: Some(&template),
         namespace: &namespace,
         secrets: None,
+        slices: &super::sharing::SliceInputs::new(),
         defaults,
     };
     Some(intent(&inputs).plan.map(drop).map_err(|invalid: Invalid| invalid.message))

@@ -98,9 +98,35 @@ pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Result<Map<Stri
     }
 }
 
-/// Puts environment variables into values as a list of `{name, value}` at a dotted path. Entries that stand there
+/// What an environment variable is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// A text.
+    Text(String),
+    /// A key of a binding Secret.
+    Binding {
+        /// The Secret.
+        secret: String,
+        /// Its key.
+        key: String,
+    },
+}
+
+impl Variable {
+    fn entry(&self, name: &str) -> Value {
+        match self {
+            Self::Text(value) => serde_json::json!({"name": name, "value": value}),
+            Self::Binding { secret, key } => {
+                let reference = serde_json::json!({"name": secret, "key": key});
+                serde_json::json!({"name": name, "valueFrom": {"secretKeyRef": reference}})
+            }
+        }
+    }
+}
+
+/// Puts environment variables into values as a list of `{name, value}` or references at a dotted path. Entries that stand there
 /// already stay, but for those of the same name.
-pub fn put_env(values: &mut Map<String, Value>, dotted: &str, env: &BTreeMap<String, String>) {
+pub fn put_env(values: &mut Map<String, Value>, dotted: &str, env: &BTreeMap<String, Variable>) {
     if env.is_empty() {
         return;
     }
@@ -112,7 +138,7 @@ pub fn put_env(values: &mut Map<String, Value>, dotted: &str, env: &BTreeMap<Str
         name.is_some_and(|name| env.contains_key(name))
     };
     let mut list: Vec<Value> = stands.into_iter().filter(|entry| !renamed(entry)).collect();
-    list.extend(env.iter().map(|(name, value)| serde_json::json!({"name": name, "value": value})));
+    list.extend(env.iter().map(|(name, variable)| variable.entry(name)));
     path::set(&mut root, &path, Value::Array(list));
     if let Value::Object(map) = root {
         *values = map;

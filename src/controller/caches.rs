@@ -6,14 +6,15 @@ use crate::controller::{
     workload::{Workload, WorkloadKind},
     workload_pod::{Told, WorkloadPod},
 };
+use crate::observe::shared_by;
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{Namespace, Pod},
 };
 use kube::{Resource, ResourceExt, core::DeserializeGuard};
 use petri_crds::{
-    EnvironmentTemplate, EphemeralEnvironment, SharedComponent, SharedComponentProvider,
-    meta::LABEL_ENVIRONMENT_UID,
+    EnvironmentTemplate, EphemeralEnvironment, Phase, SharedComponent, SharedComponentProvider,
+    meta::{LABEL_ENVIRONMENT_UID, SHARED_NAMESPACE},
 };
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -48,6 +49,7 @@ pub struct Caches {
     /// Their pods.
     pub workload_pods: Cache<WorkloadPod>,
     namespace: String,
+    shared_namespace: String,
     arrived: Notify,
 }
 
@@ -57,7 +59,7 @@ impl Caches {
         Self {
             environments: Cache::new(uid_and_template),
             templates: Cache::new(|_| Vec::new()),
-            shared_components: Cache::new(provider_of),
+            shared_components: Cache::new(uid_and_provider),
             providers: Cache::new(|_| Vec::new()),
             namespaces: Cache::new(owner),
             jobs: Cache::new(owner).silent_when(reduced::is_same),
@@ -68,8 +70,20 @@ impl Caches {
             }),
             workload_pods: Cache::new(complaining).silent_when(WorkloadPod::is_same),
             namespace: management_namespace.into(),
+            shared_namespace: SHARED_NAMESPACE.to_owned(),
             arrived: Notify::new(),
         }
+    }
+
+    /// Says where shared workloads are.
+    pub fn with_shared(mut self, namespace: impl Into<String>) -> Self {
+        self.shared_namespace = namespace.into();
+        self
+    }
+
+    /// Returns the management namespace.
+    pub fn namespace_name(&self) -> &str {
+        &self.namespace
     }
 
     /// Tells whether every first list is complete; before, absence means nothing.
@@ -213,8 +227,39 @@ impl Caches {
         keys
     }
 
+    /// A provider wakes its shared components, and whoever reads one of them.
     pub(crate) fn woken_by_provider(&self, provider: &str) -> Vec<Key> {
-        named(Kind::SharedComponent, &self.shared_components.group(provider))
+        let shared = self.shared_components.group(provider);
+        let mut keys = named(Kind::SharedComponent, &shared);
+        keys.extend(shared.iter().flat_map(|shared| self.readers(&shared.name_any(), |_| true)));
+        keys
+    }
+
+    /// A shared component wakes whoever waits for it, and the others of its provider: one of them may be the last.
+    pub(crate) fn woken_by_shared(&self, shared: &Guarded<SharedComponent>) -> Vec<Key> {
+        let mut keys = vec![Key::shared_component(shared.name_any())];
+        if shared.meta().deletion_timestamp.is_some() {
+            let provider = provider_of(shared);
+            let others = provider.iter().flat_map(|provider| self.shared_components.group(provider));
+            keys.extend(named(Kind::SharedComponent, &others.collect::<Vec<_>>()));
+        }
+        keys.extend(self.readers(&shared.name_any(), |phase| matches!(phase, None | Some(Phase::Pending))));
+        keys
+    }
+
+    /// Returns the environments of the phases whose templates read a shared component.
+    fn readers(&self, shared: &str, of: impl Fn(Option<Phase>) -> bool) -> Vec<Key> {
+        let reads = |template: &&Arc<Guarded<EnvironmentTemplate>>| {
+            template.0.as_ref().is_ok_and(|template| shared_by(template).contains(shared))
+        };
+        let templates = self.templates.all();
+        let environments =
+            templates.iter().filter(reads).flat_map(|one| self.environments_of_template(&one.name_any()));
+        let waits = |one: &Arc<Guarded<EphemeralEnvironment>>| {
+            let status = one.0.as_ref().ok().and_then(|one| one.status.as_ref());
+            of(status.and_then(|status| status.phase))
+        };
+        named(Kind::Environment, &environments.filter(waits).collect::<Vec<_>>())
     }
 
     pub(crate) fn woken_by_owned<K: Resource>(&self, object: &K) -> Vec<Key> {
@@ -231,11 +276,17 @@ impl Caches {
     }
 
     fn woken_by_namespace(&self, namespace: &str) -> Vec<Key> {
+        if namespace == self.shared_namespace {
+            // Whose a workload there is, only an inventory tells; there are few shared components.
+            return named(Kind::SharedComponent, &self.shared_components.all());
+        }
         self.namespace(namespace).map(|namespace| self.woken_by_owned(&*namespace)).unwrap_or_default()
     }
 
     fn woken_by_uid(&self, environment_uid: &str) -> Vec<Key> {
-        named(Kind::Environment, &self.environments.group(&by_uid(environment_uid)))
+        let mut keys = named(Kind::Environment, &self.environments.group(&by_uid(environment_uid)));
+        keys.extend(named(Kind::SharedComponent, &self.shared_components.group(&by_uid(environment_uid))));
+        keys
     }
 }
 
@@ -259,6 +310,10 @@ fn uid_and_template(environment: &Guarded<EphemeralEnvironment>) -> Vec<String> 
 
 fn provider_of(shared: &Guarded<SharedComponent>) -> Vec<String> {
     shared.0.as_ref().ok().map(|shared| shared.spec.provider.clone()).into_iter().collect()
+}
+
+fn uid_and_provider(shared: &Guarded<SharedComponent>) -> Vec<String> {
+    shared.uid().map(|uid| by_uid(&uid)).into_iter().chain(provider_of(shared)).collect()
 }
 
 /// Those that say nothing stand in no group: so one that comes right leaves its group, and is heard of.

@@ -6,7 +6,7 @@ use k8s_openapi::{
         batch::v1::{Job, JobStatus},
         core::v1::{ContainerState, ContainerStatus, Pod, PodStatus},
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
 use petri_crds::{EphemeralEnvironment, EphemeralEnvironmentSpec, EphemeralEnvironmentStatus};
 
@@ -17,15 +17,25 @@ const TELLING: [&str; 2] = ["PodScheduled", "DisruptionTarget"];
 /// Phases of a pod that can do nothing any more.
 const OVER: [&str; 2] = ["Succeeded", "Failed"];
 
-/// Keeps of an environment its metadata, its template's name, its phase and its namespace: a pass reads the object
-/// itself.
+/// Keeps of an environment its metadata, its template's name, its phase, its namespace, and whether it waits for a
+/// place at a shared component: a pass reads the object itself.
 pub(crate) fn environment(environment: &mut EphemeralEnvironment) {
     let template = std::mem::take(&mut environment.spec.template);
     environment.spec = EphemeralEnvironmentSpec { template, ..Default::default() };
-    environment.status =
-        environment.status.take().map(|EphemeralEnvironmentStatus { phase, target_namespace, .. }| {
-            EphemeralEnvironmentStatus { phase, target_namespace, ..Default::default() }
-        });
+    environment.status = environment.status.take().map(
+        |EphemeralEnvironmentStatus { phase, target_namespace, conditions, .. }| EphemeralEnvironmentStatus {
+            phase,
+            target_namespace,
+            conditions: conditions.into_iter().filter_map(waits).collect(),
+            ..Default::default()
+        },
+    );
+}
+
+/// Keeps of the conditions that one, without its words.
+fn waits(condition: Condition) -> Option<Condition> {
+    let told = condition.type_ == "SharedComponentsReady";
+    told.then(|| Condition { message: String::new(), ..condition })
 }
 
 /// Keeps of a Job its metadata and its conditions.

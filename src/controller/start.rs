@@ -16,7 +16,7 @@ use crate::{
     },
 };
 use kube::api::Api;
-use petri_crds::Phase;
+use petri_crds::{Phase, SharedComponent};
 use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -84,7 +84,7 @@ pub async fn operate<R: Reconciler>(
         management_namespace: config.management_namespace.clone(),
         shared_namespace: config.shared_namespace.clone(),
     };
-    let caches = Arc::new(Caches::new(&config.management_namespace));
+    let caches = Arc::new(Caches::new(&config.management_namespace).with_shared(&config.shared_namespace));
     let (wakes, queue) = queue(config.workers, clock);
     let watches = Watches::start(clients.watch, &scope, Arc::clone(&caches), wakes.clone(), clock);
     serve(&config, &watches, &caches, &metrics).await?;
@@ -146,7 +146,10 @@ async fn serve(
         Arc::new(move || Watches::ready(&watched, &caches))
     };
     let caches = Arc::clone(caches);
-    let refresh = Arc::new(move |metrics: &Metrics| metrics.set_environments(&by_phase(&caches)));
+    let refresh = Arc::new(move |metrics: &Metrics| {
+        metrics.set_environments(&by_phase(&caches));
+        metrics.set_consumers(&consumers(&caches));
+    });
     let probes = health::probes(live, ready);
     let scrape = health::scrape(metrics.clone(), refresh);
     for (address, routes) in [(config.health_address, probes), (config.metrics_address, scrape)] {
@@ -169,6 +172,16 @@ fn by_phase(caches: &Caches) -> BTreeMap<&'static str, i64> {
         *counts.entry(phase.as_str()).or_default() += 1;
     }
     counts
+}
+
+/// Counts the consumers of each shared component.
+fn consumers(caches: &Caches) -> BTreeMap<String, i64> {
+    let all = caches.shared_components.all();
+    let count = |shared: &SharedComponent| {
+        let held = shared.status.as_ref().and_then(|status| status.consumers).unwrap_or_default();
+        (shared.metadata.name.clone().unwrap_or_default(), held.into())
+    };
+    all.iter().filter_map(|shared| shared.0.as_ref().ok()).map(count).collect()
 }
 
 /// Is done at the first SIGTERM or SIGINT.

@@ -87,7 +87,7 @@ impl Watches {
             own,
             |c| &c.shared_components,
             |_| {},
-            |_, shared| vec![Key::shared_component(shared.name_any())],
+            Caches::woken_by_shared,
         );
         watches.own::<SharedComponentProvider>(
             "sharedcomponentproviders",

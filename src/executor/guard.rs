@@ -46,9 +46,8 @@ pub(super) async fn check(client: &Client, guard: &NamespaceGuard) -> Result<(),
 
 /// Lists the Jobs and the pods of the component, live. A Job that its controller has not ended yet may have ended all
 /// the same: its pod says so a second or two earlier. And a pod that runs may have lost its Job, to whoever deleted it.
-pub(super) async fn check_alone(client: &Client, guard: &NamespaceGuard, alone: &Alone) -> Result<(), Error> {
-    let namespace = guard.namespace.name.as_str();
-    let (owner, component) = (&guard.environment, &alone.component);
+pub(super) async fn check_alone(client: &Client, alone: &Alone) -> Result<(), Error> {
+    let Alone { namespace, owner, component, .. } = alone;
     let own = format!("{LABEL_ENVIRONMENT_UID}={owner},{LABEL_COMPONENT}={component}");
     let own = ListParams::default().labels(&own);
     let jobs: Api<Job> = Api::namespaced(client.clone(), namespace);

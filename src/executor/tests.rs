@@ -197,6 +197,8 @@ async fn a_create_whose_answer_was_lost_is_found_done_the_next_time() {
 #[tokio::test]
 async fn s3_no_job_is_made_beside_one_that_has_not_ended_whatever_the_cache_said() {
     let alone = Alone {
+        namespace: "petri-env-1".to_owned(),
+        owner: petri_machines::names::Uid::new("env").unwrap(),
         component: petri_machines::names::ComponentName::new("api").unwrap(),
         job: petri_machines::names::JobName::new("job").unwrap(),
     };

@@ -2,7 +2,10 @@
 //!
 //! The container's end is believed before the Job's condition, which its controller writes one to two seconds later.
 
-use crate::{deployer::report::Report, render::CONTAINER};
+use crate::{
+    deployer::report::Report,
+    render::{CONTAINER, SCRIPT_CONTAINER},
+};
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus},
@@ -93,7 +96,12 @@ fn conditions(job: &Job) -> impl Iterator<Item = (&str, &str, &str)> {
 
 fn container(status: &PodStatus) -> Option<&ContainerState> {
     let all = status.container_statuses.as_ref()?;
-    all.iter().find(|one| one.name == CONTAINER)?.state.as_ref()
+    all.iter().find(|one| is_own(one))?.state.as_ref()
+}
+
+/// Whether a container's end is the Job's outcome.
+fn is_own(status: &ContainerStatus) -> bool {
+    [CONTAINER, SCRIPT_CONTAINER].contains(&status.name.as_str())
 }
 
 /// Tells whether a deployer's pod can do nothing any more.
@@ -113,7 +121,7 @@ fn verdict(ended: &ContainerStateTerminated, disrupted: bool) -> JobState {
     }
     // The runtime writes there too, when the program could not be started; and what is killed writes nothing.
     let why = ended.reason.as_deref().unwrap_or("Error");
-    let end = format!("the deployer ended without a report: {why}, exit code {}", ended.exit_code);
+    let end = format!("it ended without a report: {why}, exit code {}", ended.exit_code);
     let message = if said.is_empty() { end } else { format!("{end}: {said}") };
     failed(FailureReason::HelmFailed, &message, disrupted)
 }
@@ -156,8 +164,8 @@ fn is_disrupted(status: &PodStatus) -> bool {
 
 /// What the kubelet or the scheduler complains about.
 fn complaint(status: &PodStatus) -> Option<Complaint> {
-    let deployer = status.container_statuses.iter().flatten().find(|one| one.name == CONTAINER);
-    deployer.and_then(stuck).or_else(|| unscheduled(status))
+    let own = status.container_statuses.iter().flatten().find(|one| is_own(one));
+    own.and_then(stuck).or_else(|| unscheduled(status))
 }
 
 /// What keeps a container from being started; in the same words at every turn of the kubelet's backoff.

@@ -142,7 +142,7 @@ impl Observer {
             });
             let confirmed = async {
                 if of_attempt && (ended || ended_soon) {
-                    self.live(identity, &namespace, &view.name, &view.uid).await
+                    self.live(&identity.uid, &namespace, &view.name, &view.uid).await
                 } else {
                     Ok(Some(view.clone()))
                 }
@@ -168,14 +168,14 @@ impl Observer {
             && kept.iter().all(|view| view.serial != attempt.serial)
         {
             let name = JobName::of(&identity.uid, &identity.name, component, op(child), attempt.serial);
-            kept.extend(self.live(identity, namespace, &name, uid).await?);
+            kept.extend(self.live(&identity.uid, namespace, &name, uid).await?);
         }
         Ok(kept)
     }
 
     /// Finds the Secret of an ended Job. It is made before its Job and never made again, so that one look is enough,
     /// and a delete that names its UID is right even when it is gone meanwhile.
-    async fn payload(
+    pub(super) async fn payload(
         &self,
         environment: &Uid,
         namespace: &NamespaceName,
@@ -192,9 +192,9 @@ impl Observer {
     }
 
     /// Looks at one Job and its pod, live. `None`: it is gone, or another has its name.
-    async fn live(
+    pub(super) async fn live(
         &self,
-        identity: &Identity,
+        owned_by: &Uid,
         namespace: &NamespaceName,
         name: &JobName,
         uid: &Uid,
@@ -207,7 +207,7 @@ impl Observer {
         let Some(job) = job else { return Ok(None) };
         let owner = job.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_ENVIRONMENT_UID));
         if job.metadata.uid.as_deref() != Some(uid.as_str())
-            || owner.map(String::as_str) != Some(identity.uid.as_str())
+            || owner.map(String::as_str) != Some(owned_by.as_str())
         {
             return Ok(None);
         }

@@ -11,8 +11,8 @@ use crate::{
 };
 use kube::Api;
 use petri_machines::{
-    component::{Phase, Readiness},
-    environment::{Binding, Identity, NamespaceRef, Record},
+    component::{Phase, Readiness, Record},
+    environment::{self, Binding, Identity, NamespaceRef},
     kernel::{Seen, Timestamp, seen::Ignorance},
     names::ComponentName,
     reason::FailureReason,
@@ -24,7 +24,7 @@ const NOT_PROBED: &str = "waiting for the first answer to the readiness probe";
 /// Whose readiness is asked for.
 pub(super) struct Asked<'a> {
     pub(super) identity: &'a Identity,
-    pub(super) record: &'a Record,
+    pub(super) record: &'a environment::Record,
     pub(super) name: &'a ComponentName,
     pub(super) rendered: Option<&'a RenderedComponent>,
 }
@@ -41,21 +41,24 @@ impl<'a> Asked<'a> {
     /// Returns what was accepted, when the phase looks at readiness.
     fn awaited(&self) -> Option<Awaited<'a>> {
         let Binding::Bound { namespace } = &self.record.memory.binding else { return None };
-        let child = self.record.memory.components.get(self.name)?;
-        let since = match child.phase {
-            Phase::Settling { since, .. } => Some(since),
-            Phase::Ready => None,
-            Phase::Pending { .. }
-            | Phase::Submitting { .. }
-            | Phase::Deploying { .. }
-            | Phase::Failed
-            | Phase::Draining { .. }
-            | Phase::Undeploying { .. }
-            | Phase::Retreating { .. }
-            | Phase::Gone { .. } => return None,
-        };
-        child.accepted.as_ref().map(|accepted| Awaited { namespace, serial: accepted.serial, since })
+        awaited(namespace, self.record.memory.components.get(self.name)?)
     }
+}
+
+fn awaited<'a>(namespace: &'a NamespaceRef, child: &Record) -> Option<Awaited<'a>> {
+    let since = match child.phase {
+        Phase::Settling { since, .. } => Some(since),
+        Phase::Ready => None,
+        Phase::Pending { .. }
+        | Phase::Submitting { .. }
+        | Phase::Deploying { .. }
+        | Phase::Failed
+        | Phase::Draining { .. }
+        | Phase::Undeploying { .. }
+        | Phase::Retreating { .. }
+        | Phase::Gone { .. } => return None,
+    };
+    child.accepted.as_ref().map(|accepted| Awaited { namespace, serial: accepted.serial, since })
 }
 
 impl Observer {
@@ -70,7 +73,28 @@ impl Observer {
             Seen::Known(items) => items,
             Seen::Unknown(why) => return Seen::Unknown(why),
         };
-        let workloads = match self.workloads(&awaited, &items).await {
+        match self.available(&awaited, &items).await {
+            Seen::Known(Readiness::Ready) => self.probe(asked, &awaited, &items, probed),
+            settled => settled,
+        }
+    }
+
+    /// Reads the readiness of a workload that has no probe.
+    pub(super) async fn readiness_of(
+        &self,
+        namespace: &NamespaceRef,
+        name: &ComponentName,
+        child: &Record,
+    ) -> Seen<Readiness> {
+        let Some(awaited) = awaited(namespace, child) else { return Seen::Unknown(Ignorance::NotAsked) };
+        match self.inventory(namespace, name, awaited.serial).await {
+            Seen::Known(items) => self.available(&awaited, &items).await,
+            Seen::Unknown(why) => Seen::Unknown(why),
+        }
+    }
+
+    async fn available(&self, awaited: &Awaited<'_>, items: &[Item]) -> Seen<Readiness> {
+        let workloads = match self.workloads(awaited, items).await {
             Seen::Unknown(why) => return Seen::Unknown(why),
             Seen::Known(lacking) => lacking,
         };
@@ -84,7 +108,7 @@ impl Observer {
                 None => Readiness::Unready { why, cause: None },
             });
         }
-        self.probe(asked, &awaited, &items, probed)
+        Seen::Known(Readiness::Ready)
     }
 
     /// What the pods of a workload complain about, or the one who may not make them.

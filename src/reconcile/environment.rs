@@ -190,12 +190,24 @@ impl<'a> Pass<'a> {
             furniture: &observation.furniture,
             backend: observation.backend.as_ref(),
             traceparent: annotations.and_then(|all| all.get(ANNOTATION_TRACEPARENT)).map(String::as_str),
+            sharing: &observation.sharing,
+            place: Some(&observation.place),
+            now: self.operator.clock.now(),
+            shared: None,
         };
         let rendered = match effects(command, &cx) {
             Ok(rendered) => rendered,
             Err(error) => {
-                error!(key = %self.key, ?command, %error, "a command cannot be rendered");
-                return Err(Refusal::Rejected);
+                let refusal = error.class();
+                match refusal {
+                    Refusal::Rejected => {
+                        error!(key = %self.key, ?command, %error, "a command cannot be rendered")
+                    }
+                    Refusal::Retry | Refusal::Fenced | Refusal::Backoff => {
+                        warn!(key = %self.key, ?command, %error, "not rendered");
+                    }
+                }
+                return Err(refusal);
             }
         };
         for effect in &rendered {

@@ -19,6 +19,7 @@ use tower::{BoxError, service_fn};
 const ENVIRONMENT: &str = "/apis/core.petri.run/v1alpha1/namespaces/petri-system/ephemeralenvironments/pr-7";
 const STATUS: &str =
     "PUT /apis/core.petri.run/v1alpha1/namespaces/petri-system/ephemeralenvironments/pr-7/status";
+const OBLIGATIONS: &str = "/api/v1/namespaces/petri-shared/secrets";
 const FINALIZER: &str =
     "PATCH /apis/core.petri.run/v1alpha1/namespaces/petri-system/ephemeralenvironments/pr-7";
 
@@ -105,6 +106,8 @@ impl Stage {
         job: Option<Value>,
     ) -> Self {
         let server = Shared::default();
+        let nothing_owed = json!({"apiVersion": "v1", "kind": "SecretList", "metadata": {}, "items": []});
+        server.lock().unwrap().objects.insert(OBLIGATIONS.to_owned(), nothing_owed);
         if let Some(environment) = environment {
             server.lock().unwrap().objects.insert(ENVIRONMENT.to_owned(), environment);
         }
@@ -125,6 +128,7 @@ impl Stage {
         caches.jobs.apply(Event::InitDone);
         caches.pods.apply(Event::Init);
         caches.pods.apply(Event::InitDone);
+        caches.shared_components.apply(Event::InitDone);
         let config = Config::load(None, ConfigSettings::default(), Some("petri-system")).unwrap();
         let metrics = Metrics::default();
         let (wakes, _) = queue(1, Clock);
@@ -160,6 +164,8 @@ impl Stage {
 fn new_environment() -> Stage {
     Stage::new(Some(template()), Some(environment(json!([]), json!({}))))
 }
+
+mod shared;
 
 #[tokio::test]
 async fn the_decision_is_stored_before_anything_is_done() {
@@ -277,6 +283,7 @@ fn deploying(namespace: &NamespaceName, job: &str) -> Value {
         template: Some(&template),
         namespace,
         secrets: None,
+        slices: &crate::adapter::sharing::SliceInputs::new(),
         defaults,
     };
     let plan = crate::adapter::intent(&inputs).plan.unwrap();

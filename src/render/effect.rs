@@ -7,7 +7,7 @@ use k8s_openapi::api::{
     rbac::v1::RoleBinding,
 };
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use petri_crds::EphemeralEnvironment;
+use petri_crds::{EphemeralEnvironment, SharedComponent, SharedComponentProvider};
 use petri_machines::{
     environment::NamespaceRef,
     names::{ComponentName, JobName, Uid},
@@ -39,6 +39,10 @@ pub enum Resource {
     HttpRoute,
     /// The own kind.
     Environment,
+    /// The shared component of an environment, or the own kind.
+    SharedComponent,
+    /// The provider of a shared component.
+    Provider,
 }
 
 impl Resource {
@@ -58,6 +62,8 @@ impl Resource {
                 ApiResource::from_gvk(&GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", "HTTPRoute"))
             }
             Self::Environment => ApiResource::erase::<EphemeralEnvironment>(&()),
+            Self::SharedComponent => ApiResource::erase::<SharedComponent>(&()),
+            Self::Provider => ApiResource::erase::<SharedComponentProvider>(&()),
         }
     }
 }
@@ -122,6 +128,20 @@ pub enum Write {
         /// What.
         object: Box<DynamicObject>,
     },
+    /// Replaces an object that is still as it was read: the object names its UID and resourceVersion.
+    Replace {
+        /// Which.
+        target: Target,
+        /// The whole of it.
+        object: Box<DynamicObject>,
+    },
+    /// Replaces the status of an object that is still as it was read.
+    Status {
+        /// Which.
+        target: Target,
+        /// The whole of it.
+        object: Box<DynamicObject>,
+    },
     /// Changes a part of an object that is not Petri's alone.
     Patch {
         /// Which.
@@ -159,6 +179,10 @@ pub enum Write {
 /// A Job that must be the only one of its component that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Alone {
+    /// Where it is.
+    pub namespace: String,
+    /// The UID of the owner.
+    pub owner: Uid,
     /// The component.
     pub component: ComponentName,
     /// The Job that is to be created.

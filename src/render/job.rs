@@ -55,7 +55,7 @@ pub(super) fn job(
 }
 
 /// A sidecar would outlive the deployer, and the Job would never end.
-fn pod_metadata(job: &ObjectMeta) -> ObjectMeta {
+pub(super) fn pod_metadata(job: &ObjectMeta) -> ObjectMeta {
     let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     let mut labels = job.labels.clone().unwrap_or_default();
     labels.extend([("sidecar.istio.io/inject", "false")].map(owned));
@@ -74,19 +74,21 @@ fn pod(attempt: &Attempt<'_>, input: Option<&RenderedComponent>, cx: &RenderCont
         restart_policy: Some("Never".to_owned()),
         service_account_name: Some(DEPLOYER_SERVICE_ACCOUNT.to_owned()),
         enable_service_links: Some(false),
-        security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: Some(NON_ROOT),
-            run_as_group: Some(NON_ROOT),
-            seccomp_profile: Some(SeccompProfile {
-                type_: "RuntimeDefault".to_owned(),
-                localhost_profile: None,
-            }),
-            ..PodSecurityContext::default()
-        }),
+        security_context: Some(pod_security()),
         containers: vec![container(attempt, cx)],
         volumes: Some(vec![input_volume(attempt, input, cx), scratch]),
         ..PodSpec::default()
+    }
+}
+
+/// Nobody in particular, and nothing that the strictest of the pod security standards refuses.
+pub(super) fn pod_security() -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_non_root: Some(true),
+        run_as_user: Some(NON_ROOT),
+        run_as_group: Some(NON_ROOT),
+        seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None }),
+        ..PodSecurityContext::default()
     }
 }
 
@@ -157,7 +159,7 @@ fn environment(attempt: &Attempt<'_>, cx: &RenderContext<'_>) -> Vec<EnvVar> {
 
 /// Helm takes some 75 MB and a quarter of a second of CPU; half a core makes each Job a quarter of a second slower.
 /// Both are limited, because a quota on limits refuses pods that have none.
-fn resources() -> ResourceRequirements {
+pub(super) fn resources() -> ResourceRequirements {
     let amounts = |cpu: &str, memory: &str| {
         BTreeMap::from(
             [("cpu", cpu), ("memory", memory)].map(|(k, v)| (k.to_owned(), Quantity(v.to_owned()))),

@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 use petri_crds::meta::{
     ANNOTATION_DIGEST, DEPLOYER_SERVICE_ACCOUNT, LABEL_ENVIRONMENT, LABEL_ENVIRONMENT_UID, LABEL_MANAGED,
-    LABEL_MANAGED_BY, LABEL_PART_OF, MANAGED_BY, PART_OF, TRUE,
+    LABEL_MANAGED_BY, LABEL_PART_OF, LABEL_SHARED, MANAGED_BY, PART_OF, TRUE,
 };
 use petri_machines::{
     environment::{FurnitureKind, NamespaceRef},
@@ -38,7 +38,9 @@ pub(super) fn labels(cx: &RenderContext<'_>) -> Labels {
     put(LABEL_PART_OF, PART_OF);
     let name = cx.identity.name.as_str();
     // An object's name may be longer than a label's value; nothing decides by this label.
-    if name.len() <= LABEL_MAX {
+    if cx.shared.is_some() {
+        put(LABEL_SHARED, name);
+    } else if name.len() <= LABEL_MAX {
         put(LABEL_ENVIRONMENT, name);
     }
     labels

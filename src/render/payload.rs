@@ -4,6 +4,7 @@ use super::{Attempt, Made, RenderContext, RenderError, Resource, objects, text};
 use crate::adapter::{RenderedComponent, names::undeploy_payload};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use petri_crds::meta::{ANNOTATION_SERIAL, LABEL_COMPONENT, LABEL_OP};
+use petri_machines::names::ReleaseName;
 use std::collections::BTreeMap;
 
 /// The key of the payload in its Secret, and its file's name in the pod.
@@ -32,7 +33,13 @@ pub(super) fn secret(
     let (uid, namespace) = (&cx.identity.uid, &attempt.namespace.name);
     let payload = match input {
         Some(input) => input.payload(uid, namespace, attempt.serial),
-        None => undeploy_payload(uid, &cx.identity.name, namespace, attempt.component, attempt.serial)?,
+        None => {
+            let release = match cx.shared {
+                Some(release) => release.clone(),
+                None => ReleaseName::of(&cx.identity.name, attempt.component)?,
+            };
+            undeploy_payload(uid, &release, namespace, attempt.component, attempt.serial)
+        }
     };
     let data = BTreeMap::from([(SPEC_KEY.to_owned(), ByteString(serde_json::to_vec(&payload)?))]);
     let secret = Secret {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    adapter::{Defaults, Inputs, intent},
+    adapter::{Defaults, Inputs, intent, sharing::SliceInputs},
     deployer::payload::{HelmSource, SecretRef},
 };
 use petri_machines::{
@@ -24,6 +24,7 @@ fn api() -> ComponentName {
 fn settings() -> Settings {
     Settings {
         management_namespace: "petri-system".to_owned(),
+        shared_namespace: "petri-shared".to_owned(),
         service_account: "petri-operator".to_owned(),
         deployer_image: "docker.io/petri/deployer:dev".to_owned(),
         deployer_pull_policy: "IfNotPresent".to_owned(),
@@ -62,6 +63,10 @@ fn rendered_with(command: &Command, helm: HelmSource) -> Vec<Effect> {
         furniture: &BTreeMap::new(),
         backend: None,
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        sharing: &BTreeMap::new(),
+        place: None,
+        now: Timestamp(1_000),
+        shared: None,
     };
     effects(command, &cx).unwrap()
 }
@@ -182,6 +187,10 @@ fn a_component_without_input_is_a_fault_and_not_an_empty_release() {
         furniture: &BTreeMap::new(),
         backend: None,
         traceparent: None,
+        sharing: &BTreeMap::new(),
+        place: None,
+        now: Timestamp(1_000),
+        shared: None,
     };
     let command = Command::CreatePayload { namespace: namespace(), component: api(), serial: 1 };
     assert_eq!(effects(&command, &cx).unwrap_err().to_string(), "component api has no rendered input");
@@ -201,6 +210,7 @@ fn furnished(spec: serde_json::Value, kind: FurnitureKind) -> Vec<Effect> {
         template: Some(&serde_json::from_value(template).unwrap()),
         namespace: &namespace().name,
         secrets: Some(&secrets),
+        slices: &SliceInputs::new(),
         defaults: Defaults { deploy_timeout_secs: 900, pod_failure_secs: 300 },
     });
     let plan = intent.plan.unwrap();
@@ -218,6 +228,10 @@ fn furnished(spec: serde_json::Value, kind: FurnitureKind) -> Vec<Effect> {
         furniture: &intent.furniture,
         backend: Some(&backend),
         traceparent: None,
+        sharing: &BTreeMap::new(),
+        place: None,
+        now: Timestamp(1_000),
+        shared: None,
     };
     let uid = uid("held");
     let commands = [

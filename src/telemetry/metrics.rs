@@ -170,6 +170,14 @@ impl Metrics {
         registry
     }
 
+    /// Sets how many consumers each shared component has; those that are not named are gone.
+    pub fn set_consumers(&self, by_name: &BTreeMap<String, i64>) {
+        self.consumers.clear();
+        for (name, count) in by_name {
+            self.consumers.get_or_create(&NameLabel { name: name.clone() }).set(*count);
+        }
+    }
+
     /// Sets how many environments are in each phase; phases that are not named are zero.
     pub fn set_environments(&self, by_phase: &BTreeMap<&'static str, i64>) {
         self.environments.clear();

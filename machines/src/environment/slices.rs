@@ -145,6 +145,17 @@ fn enrol(memory: &mut Memory, mode: Mode<'_>) -> bool {
             memory.slices.insert(name.clone(), fresh);
             given = true;
         }
+        // The plan may have changed while this one was being provisioned.
+        let outdated = |record: &&mut slice::Record| {
+            let payload = planned.payload.as_ref();
+            matches!(record.phase, Phase::Provisioned)
+                && record.shared == planned.shared
+                && !record.is_provisioned(payload)
+        };
+        if let Some(record) = memory.slices.get_mut(name).filter(outdated) {
+            record.phase = Phase::Pending { not_before: None };
+            given = true;
+        }
     }
     given
 }

@@ -1,25 +1,28 @@
 //! One component after the other: its values and variables from template, environment and override.
 
-use super::{RenderedComponent, invalid, misconfigured};
+use super::{Inputs, RenderedComponent, invalid, misconfigured};
 use crate::adapter::{
     names::url,
     render::{Variables, render},
+    sharing::{self, Keys, SliceInputs},
     source::source,
-    values::{Layer, merge, put_env},
+    values::{Layer, Variable, merge, put_env},
 };
 use petri_crds::{
     Component, ComponentOverride, EnvValue, EnvironmentTemplateSpec, EphemeralEnvironment,
-    EphemeralEnvironmentSpec,
+    EphemeralEnvironmentSpec, meta::GENERATED_SECRET_KEY,
 };
 use petri_machines::{
     environment::{Invalid, Reason},
-    names::{ComponentName, EnvironmentName, NamespaceName, ReleaseName},
+    names::{ComponentName, EnvironmentName, ReleaseName},
 };
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Where charts look for environment variables unless the template says otherwise.
 const EXTRA_ENV_VARS: &str = "extraEnvVars";
+/// Where they look for the Secret, when all variables that are references name one.
+const EXTRA_ENV_VARS_SECRET: &str = "extraEnvVarsSecret";
 
 /// What all components of an environment have in common.
 pub(super) struct Rendering<'a> {
@@ -28,19 +31,20 @@ pub(super) struct Rendering<'a> {
     variables: Variables,
     /// The environment's own values, rendered once for all components.
     values: Layer,
+    slices: &'a SliceInputs,
 }
 
 impl<'a> Rendering<'a> {
     pub(super) fn new(
         environment: &'a EphemeralEnvironment,
-        template: &EnvironmentTemplateSpec,
-        namespace: &NamespaceName,
+        template: &'a EnvironmentTemplateSpec,
+        inputs: &Inputs<'a>,
     ) -> Result<Self, Invalid> {
         let name = environment.metadata.name.clone().unwrap_or_default();
         let name = EnvironmentName::new(name).map_err(misconfigured)?;
-        let variables = variables(&name, template, namespace);
+        let variables = variables(&name, template, &environment.spec, inputs);
         let values = Layer::render("environment", &Map::new(), &environment.spec.values, &variables)?;
-        Ok(Self { name, spec: &environment.spec, variables, values })
+        Ok(Self { name, spec: &environment.spec, variables, values, slices: inputs.slices })
     }
 
     pub(super) fn component(&self, component: &Component) -> Result<RenderedComponent, Invalid> {
@@ -58,7 +62,11 @@ impl<'a> Rendering<'a> {
         let mut values = merge([&template, &self.values, &over])?;
         let env = [(at.as_str(), &component.env), ("environment", &self.spec.env), (&place, &own.env)];
         let path = Some(helm.extra_env_vars_path.as_str()).filter(|path| !path.is_empty());
-        put_env(&mut values, path.unwrap_or(EXTRA_ENV_VARS), &self.env(env)?);
+        let env = self.env(env)?;
+        put_env(&mut values, path.unwrap_or(EXTRA_ENV_VARS), &env);
+        if let Some(binding) = only_binding(&env) {
+            values.insert(EXTRA_ENV_VARS_SECRET.to_owned(), binding.into());
+        }
         Ok(RenderedComponent {
             name,
             release,
@@ -68,40 +76,94 @@ impl<'a> Rendering<'a> {
         })
     }
 
+    /// A key of a binding. One that a known binding has not is an error; before it is known, nobody can tell.
+    fn binding(&self, at: &str, component: &str, key: &str) -> Result<Variable, Invalid> {
+        let has = match self.slices.get(component).map(|slice| &slice.keys) {
+            Some(Keys::Bound(values)) => values.contains_key(key),
+            Some(Keys::Declared(keys)) => keys.iter().any(|one| one == key),
+            Some(Keys::Unknown) | None => true,
+        };
+        if !has && key != GENERATED_SECRET_KEY {
+            let message = format!("{at}: the binding of component {component:?} has no key {key:?}");
+            return Err(invalid(Reason::RenderFailed, message));
+        }
+        let component = ComponentName::new(component).map_err(misconfigured)?;
+        let secret = sharing::binding_name(&self.name, &component);
+        Ok(Variable::Binding { secret, key: key.to_owned() })
+    }
+
     /// Later maps win, name by name; only what wins is rendered.
     fn env(
         &self,
         maps: [(&str, &BTreeMap<String, EnvValue>); 3],
-    ) -> Result<BTreeMap<String, String>, Invalid> {
+    ) -> Result<BTreeMap<String, Variable>, Invalid> {
         let mut winners = BTreeMap::new();
         for (at, map) in maps {
             winners.extend(map.iter().map(|(name, value)| (name, (at, value))));
         }
         let mut rendered = BTreeMap::new();
         for (name, (at, value)) in winners {
-            // A reference to a binding was refused by the checks.
-            let EnvValue::Literal(text) = value else { continue };
-            let text = render(text, &self.variables)
-                .map_err(|error| invalid(Reason::RenderFailed, format!("{at}.env[{name:?}]: {error}")))?;
-            rendered.insert(name.clone(), text);
+            let at = format!("{at}.env[{name:?}]");
+            let variable = match value {
+                EnvValue::Literal(text) => Variable::Text(
+                    render(text, &self.variables)
+                        .map_err(|error| invalid(Reason::RenderFailed, format!("{at}: {error}")))?,
+                ),
+                EnvValue::Secret(secret) => self.binding(&at, &secret.component, &secret.key)?,
+            };
+            rendered.insert(name.clone(), variable);
         }
         Ok(rendered)
     }
+}
+
+/// Names the one binding that all references of a component name, if there is but one.
+fn only_binding(env: &BTreeMap<String, Variable>) -> Option<String> {
+    let mut named = env.values().filter_map(|variable| match variable {
+        Variable::Binding { secret, .. } => Some(secret),
+        Variable::Text(_) => None,
+    });
+    let first = named.next()?;
+    named.all(|other| other == first).then(|| first.clone())
+}
+
+/// What templates see of the bindings: their values, or, before those are known, what reads them and nothing.
+fn bindings(
+    template: &EnvironmentTemplateSpec,
+    spec: &EphemeralEnvironmentSpec,
+    slices: &SliceInputs,
+) -> Value {
+    let mut all = Map::new();
+    for component in template.components.iter().filter(|component| component.shared().is_some()) {
+        let name = component.name.as_str();
+        let values = match slices.get(name).map(|slice| &slice.keys) {
+            Some(Keys::Bound(values)) => json!(values),
+            Some(Keys::Declared(keys)) => keys.iter().map(|key| (key.clone(), json!(""))).collect(),
+            Some(Keys::Unknown) | None => {
+                let read =
+                    sharing::read_keys(name, &json!([template, spec]).to_string().replace("\\\"", "\""));
+                read.into_iter().map(|key| (key, json!(""))).collect()
+            }
+        };
+        all.insert(name.to_owned(), values);
+    }
+    Value::Object(all)
 }
 
 /// Gives what templates see. The URL is there only when the template has a domain.
 fn variables(
     name: &EnvironmentName,
     template: &EnvironmentTemplateSpec,
-    namespace: &NamespaceName,
+    spec: &EphemeralEnvironmentSpec,
+    inputs: &Inputs<'_>,
 ) -> Variables {
     let mut env = json!({
         "Name": name.as_str(),
         "Slug": name.as_str().replace('-', "_"),
-        "Namespace": namespace.as_str(),
+        "Namespace": inputs.namespace.as_str(),
     });
     if let Some(url) = url(name, template) {
         env["URL"] = url.into();
     }
-    Variables::new(&json!({ "Env": env }))
+    Variables::new(&json!({ "Env": env, "Components": bindings(template, spec, inputs.slices) }))
 }

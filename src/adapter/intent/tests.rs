@@ -24,7 +24,8 @@ fn environment(name: &str, spec: Value) -> EphemeralEnvironment {
 fn compute(environment: &EphemeralEnvironment, template: Option<&EnvironmentTemplate>) -> Intent {
     let namespace = NamespaceName::new(NAMESPACE).unwrap();
     let defaults = Defaults { deploy_timeout_secs: 900, pod_failure_secs: 300 };
-    intent(&Inputs { environment, template, namespace: &namespace, secrets: None, defaults })
+    let slices = SliceInputs::new();
+    intent(&Inputs { environment, template, namespace: &namespace, secrets: None, slices: &slices, defaults })
 }
 
 /// One Helm component named `api` with what is given beside its chart.
@@ -191,9 +192,12 @@ fn a_configuration_that_does_not_fit_together_is_refused_with_the_field() {
             "components[api]: exactly one of helm and sharedComponentRef is needed",
         ),
         (
-            json!({"components": [{"name": "db", "sharedComponentRef": "pg"}]}),
+            json!({"components": [
+                {"name": "db", "sharedComponentRef": "pg", "dependsOn": ["api"]},
+                {"name": "api", "helm": {"path": "/c"}},
+            ]}),
             json!({}),
-            "components[db]: shared components are not served by this release",
+            "components[db]: dependsOn: a shared component cannot depend on the Helm component \"api\"",
         ),
         (
             json!({"components": [{"name": "db", "helm": {}}]}),
@@ -432,6 +436,7 @@ fn copied(secrets: Value, held: &[Value]) -> Intent {
         template: Some(&template),
         namespace: &namespace,
         secrets: Some(&named),
+        slices: &SliceInputs::new(),
         defaults: Defaults { deploy_timeout_secs: 900, pod_failure_secs: 300 },
     })
 }

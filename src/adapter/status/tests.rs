@@ -202,7 +202,7 @@ fn what_the_machine_does_not_decide_is_kept() {
     let before = json!({
         "frozenUntil": "2030",
         "conditions": [
-            {"type": "SharedComponentsReady", "status": "True", "reason": "Ready", "message": "",
+            {"type": "Approved", "status": "True", "reason": "Ready", "message": "",
                 "lastTransitionTime": "2030-01-01T00:00:00Z"},
             {"type": "Stalled", "status": "True", "reason": "DeployFailed", "message": "",
                 "lastTransitionTime": "2030-01-01T00:00:00Z"},
@@ -213,11 +213,7 @@ fn what_the_machine_does_not_decide_is_kept() {
 
     assert_eq!(after.unknown, before.unknown);
     let kinds: Vec<&str> = after.conditions.iter().map(|condition| condition.type_.as_str()).collect();
-    assert_eq!(
-        kinds,
-        ["Ready", "SharedComponentsReady"],
-        "a condition that is over goes, one of another type stays"
-    );
+    assert_eq!(kinds, ["Ready", "Approved"], "a condition that is over goes, one of another type stays");
     assert_eq!(shown(&after, &record), Some(said));
 }
 

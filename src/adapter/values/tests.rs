@@ -127,7 +127,7 @@ fn keys_of_one_map_that_cannot_both_hold_are_refused() {
 #[test]
 fn environment_variables_become_a_list_at_their_path_and_win_over_entries_of_the_same_name() {
     let env = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), Variable::Text((*value).to_owned()))).collect()
     };
     for (values, path, pairs, expected) in [
         (json!({"a": 1}), "extraEnvVars", vec![], json!({"a": 1})),

@@ -60,10 +60,10 @@ fn the_pod_of_another_job_says_nothing() {
 #[test]
 fn an_end_without_a_report_is_told_with_what_is_known() {
     let killed = terminated(json!({"exitCode": 137, "reason": "OOMKilled"}));
-    let expected = "HelmFailed: the deployer ended without a report: OOMKilled, exit code 137";
+    let expected = "HelmFailed: it ended without a report: OOMKilled, exit code 137";
     check(json!([]), &[pod("j", killed)], expected);
     let runtime = terminated(json!({"exitCode": 128, "reason": "StartError", "message": "no such file"}));
-    let expected = "HelmFailed: the deployer ended without a report: StartError, exit code 128: no such file";
+    let expected = "HelmFailed: it ended without a report: StartError, exit code 128: no such file";
     check(json!([]), &[pod("j", runtime)], expected);
 }
 
@@ -71,7 +71,7 @@ fn an_end_without_a_report_is_told_with_what_is_known() {
 fn a_pod_that_the_cluster_took_away_is_no_fault_of_the_attempt() {
     let mut drained = terminated(json!({"exitCode": 143, "reason": "Error"}));
     drained["conditions"] = json!([{"type": "DisruptionTarget", "status": "True"}]);
-    let expected = "HelmFailed: the deployer ended without a report: Error, exit code 143 (disrupted)";
+    let expected = "HelmFailed: it ended without a report: Error, exit code 143 (disrupted)";
     check(json!([]), &[pod("j", drained)], expected);
     let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"});
     check(json!([]), &[pod("j", evicted)], "HelmFailed: its pod failed: Evicted low on memory (disrupted)");
@@ -106,6 +106,6 @@ fn a_job_without_our_labels_is_not_looked_at() {
     stranger.metadata.annotations = None;
     assert!(view(&stranger, &[]).is_none());
     let mut other = job(json!([]));
-    other.metadata.labels.as_mut().unwrap().insert("petri.run/op".to_owned(), "provision".to_owned());
+    other.metadata.labels.as_mut().unwrap().insert("petri.run/op".to_owned(), "backup".to_owned());
     assert!(view(&other, &[]).is_none());
 }
