@@ -49,6 +49,7 @@ impl<'w> Signal<'w> {
             Self::Invalid(_) => "Invalid",
             Self::Outdated(_) => "Outdated",
             Self::Unbound => "Unbound",
+            Self::Unprovisioned(..) => "Unprovisioned",
             Self::Broken(..) => "Broken",
             Self::Available => "Available",
             Self::Unfinished => "Unfinished",
