@@ -12,6 +12,7 @@ mod kill;
 mod life;
 mod refusals;
 mod repository;
+mod situations;
 
 pub use faults::faults;
 
@@ -48,6 +49,7 @@ pub fn all() -> Vec<Case> {
         case!("a changed value is redeployed in place and touches nobody else", life::change),
         case!("an environment expires by itself within five seconds", life::expiry),
         case!("what kubectl prints reads as committed", golden::run),
+        case!("an environment tells its story in each situation", situations::run),
         case!("a missing template is said, and heals when it comes", bad_input::template),
         case!("a missing chart fails at once with its reason", bad_input::chart),
         case!("a value that does not render is said before any Job", bad_input::render),
