@@ -4,6 +4,7 @@
 
 mod audit;
 mod bad_input;
+mod compat;
 mod faults;
 mod furniture;
 mod golden;
@@ -50,6 +51,7 @@ pub fn all() -> Vec<Case> {
         case!("an environment expires by itself within five seconds", life::expiry),
         case!("what kubectl prints reads as committed", golden::run),
         case!("an environment tells its story in each situation", situations::run),
+        case!("manifests of the Go project apply unchanged and end where they ended", compat::run),
         case!("a missing template is said, and heals when it comes", bad_input::template),
         case!("a missing chart fails at once with its reason", bad_input::chart),
         case!("a value that does not render is said before any Job", bad_input::render),

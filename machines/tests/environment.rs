@@ -510,7 +510,7 @@ fn url(life: &Life) -> Option<String> {
 }
 
 #[test]
-fn quota_stands_before_the_first_job_and_the_route_comes_last_and_goes_before_the_namespace() {
+fn quota_stands_from_the_first_job_until_deletion_and_the_route_comes_last_and_goes_before_the_namespace() {
     let mut life = furnished(FurnitureKind::Ingress);
     life.run_with(&JobState::Succeeded);
     assert_eq!(life.phase(), "Ready");
@@ -522,6 +522,7 @@ fn quota_stands_before_the_first_job_and_the_route_comes_last_and_goes_before_th
         "furnish ResourceQuota/petri",
         "deploy a",
         "furnish Ingress/petri",
+        "remove ResourceQuota/petri",
         "undeploy a",
         "remove Ingress/petri",
         "delete namespace",

@@ -70,7 +70,10 @@ fn moved(
             metrics.deploy_duration.observe(std::time::Duration::from_secs(took).as_secs_f64());
             format!("all components are ready after {took} s")
         }
-        "Deploying" => format!("rolling out {} components", about.record.memory.components.len()),
+        "Deploying" => match about.record.memory.components.len() {
+            1 => "rolling out 1 component".to_owned(),
+            all => format!("rolling out {all} components"),
+        },
         "Terminating" => "taking everything down".to_owned(),
         _ => format!("{from} → {to}"),
     };

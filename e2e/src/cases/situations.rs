@@ -45,15 +45,15 @@ const SITUATIONS: [(&str, Then, &str, &str); 18] = [
     ("cycle", Then::Nothing, "InvalidConfiguration", "web"),
     ("image-pull", Then::Nothing, "Progressing", "ImagePullBackOff"),
     ("unschedulable", Then::Nothing, "Progressing", "Insufficient cpu"),
-    ("crash-loop", Then::Nothing, "Progressing", "again and again"),
+    ("crash-loop", Then::Nothing, "Progressing", "CrashLoop"),
     ("no-probe", Then::Nothing, "Progressing", "8080"),
     ("quota", Then::Nothing, "Progressing", "no pod"),
     ("held", Then::Nothing, "Ready", ""),
     ("unavailable", Then::BadImage, "ComponentUnavailable", "ImagePullBackOff"),
     ("rollout", Then::BadValue, "Progressing", "ImagePullBackOff"),
-    ("lost", Then::NamespaceDeleted, "NamespaceLost", ""),
+    ("lost", Then::NamespaceDeleted, "NamespaceLost", "not found"),
     ("foreign", Then::LabelTaken, "NamespaceNotManaged", ""),
-    ("blocked", Then::Blocked, "Progressing", HOLD),
+    ("blocked", Then::Blocked, "Progressing", "remaining: configmaps. has 1 resource instances; Namespace"),
 ];
 
 /// Brings all situations about, and compares what kubectl prints.
@@ -68,7 +68,7 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
     }
     let mut wrong = Vec::new();
     for (name, _, reason, words) in SITUATIONS {
-        let there = |found: &EphemeralEnvironment| story(found).0 == reason && summary(found).contains(words);
+        let there = |found: &EphemeralEnvironment| story(found).0 == reason && told(found).contains(words);
         let found = petri.until(name, &format!("{reason} {words}"), PATIENCE, there).await?;
         let namespace = found.status.and_then(|status| status.target_namespace).unwrap_or_default();
         wrong.extend(compare(&format!("situations/{name}"), &shown(petri, name, &namespace).await?)?);
@@ -79,6 +79,13 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
     } else {
         Err(Error::Wrong(wrong.join("\n")))
     }
+}
+
+/// All that is said of an environment and its components, with the reasons of its failures.
+fn told(environment: &EphemeralEnvironment) -> String {
+    let components = environment.status.iter().flat_map(|status| &status.components);
+    let reasons = components.filter_map(|component| component.last_failure_reason.as_deref());
+    reasons.chain([summary(environment).as_str()]).collect::<Vec<_>>().join(" ")
 }
 
 /// What a user sees who asks in turn.
@@ -142,9 +149,16 @@ async fn end(petri: &Petri<'_>) -> Result<(), Error> {
     let free = json!({"metadata": {"finalizers": null}});
     let maps: Api<ConfigMap> = Api::namespaced(petri.lab.client(), &blocked);
     maps.patch("held", &PatchParams::default(), &Patch::Merge(free)).await?;
+    // Who holds an environment holds its deletion too.
+    let unhold = json!({"metadata": {"annotations": {petri_crds::meta::ANNOTATION_HOLD: null}}});
+    petri.patch("held", unhold).await.map(drop).or_else(|error| match error {
+        // It expired meanwhile.
+        Error::Api(error) => absent(error).map_err(Error::from),
+        error => Err(error),
+    })?;
     for (name, then, ..) in SITUATIONS {
         if then != Then::Blocked {
-            petri.delete(name).await?;
+            petri.environments().delete(name, &DeleteParams::default()).await.map(drop).or_else(absent)?;
         }
     }
     for (name, ..) in SITUATIONS {

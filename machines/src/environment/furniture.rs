@@ -1,7 +1,8 @@
 //! What a namespace carries besides its components: copied Secrets, quota, limits, policy, and the route.
 //!
 //! All but the route stands before anything is deployed; the route comes once every component is ready, and goes
-//! before the namespace is called clean. What was asked for is stored before it is made, so that nothing is forgotten.
+//! before the namespace is called clean; a quota goes before the first undeploy Job, which it might leave no room for.
+//! What was asked for is stored before it is made, so that nothing is forgotten.
 
 use super::{
     command::{Cleanup, Command, NamespaceRef, Notice},
@@ -82,6 +83,11 @@ impl FurnitureKind {
             | Self::NetworkPolicy => false,
         }
     }
+
+    /// Whether it goes by itself when its environment goes; the rest goes with the namespace.
+    fn goes_early(self) -> bool {
+        self.is_route() || self == Self::ResourceQuota
+    }
 }
 
 /// One piece of furniture; stored as `<kind>/<name>`.
@@ -157,7 +163,7 @@ impl Memory {
     /// is to go.
     pub fn looks_at(&self, plan: Option<&Plan>, leaving: bool) -> BTreeSet<FurnitureId> {
         if leaving {
-            return self.furniture.keys().filter(|id| id.kind.is_route()).cloned().collect();
+            return self.furniture.keys().filter(|id| id.kind.goes_early()).cloned().collect();
         }
         let Some(plan) = plan else { return BTreeSet::new() };
         let begun = |name| {
@@ -240,6 +246,16 @@ pub(super) fn finish(
     memory.url = plan.route.as_ref().filter(|route| published(&route.item)).map(|route| route.url.clone());
 }
 
+/// Removes the quota of an environment that goes. Nothing waits for it: it may leave room all the same.
+pub(super) fn make_room(
+    memory: &mut Memory,
+    world: &World,
+    namespace: &NamespaceRef,
+    out: &mut Outbox<Command, Notice>,
+) {
+    remove_all(memory, world, namespace, |kind| !kind.is_route(), out);
+}
+
 /// Removes the routes of an environment that goes. Returns whether none is left.
 pub(super) fn unroute(
     memory: &mut Memory,
@@ -247,9 +263,19 @@ pub(super) fn unroute(
     namespace: &NamespaceRef,
     out: &mut Outbox<Command, Notice>,
 ) -> bool {
+    remove_all(memory, world, namespace, FurnitureKind::is_route, out)
+}
+
+fn remove_all(
+    memory: &mut Memory,
+    world: &World,
+    namespace: &NamespaceRef,
+    of: impl Fn(FurnitureKind) -> bool,
+    out: &mut Outbox<Command, Notice>,
+) -> bool {
     let mut gone = true;
-    for id in memory.looks_at(None, true) {
-        gone &= remove(memory, world, namespace, &id, out);
+    for id in memory.looks_at(None, true).iter().filter(|id| of(id.kind)) {
+        gone &= remove(memory, world, namespace, id, out);
     }
     gone
 }

@@ -163,6 +163,9 @@ fn clean_components(
     if !told {
         cx.unreadable();
     }
+    if mode == Mode::Leaving {
+        furniture::make_room(cx.memory, cx.world, namespace, cx.out);
+    }
     children::tend(cx.memory, cx.world, namespace, mode, cx.out);
     let gone = |record: &component::Record| matches!(record.phase, component::Phase::Gone { .. });
     (told && cx.memory.components.values().all(gone)).then_some(mode)

@@ -294,12 +294,12 @@ fn conditions(
         all.push(condition(ConditionType::CleanupForced, Truth::True, Reason::AttemptsExhausted, &message));
     }
     if world.expiring_at.is_some_and(|at| at <= world.now) && !matches!(phase, Phase::Terminating { .. }) {
-        all.push(condition(
-            ConditionType::Expiring,
-            Truth::True,
-            Reason::NearExpiry,
-            "the time to live is nearly over",
-        ));
+        let (reason, message) = if world.held {
+            (Reason::Held, "the time to live is nearly over, or over; the annotation petri.run/hold keeps it")
+        } else {
+            (Reason::NearExpiry, "the time to live is nearly over")
+        };
+        all.push(condition(ConditionType::Expiring, Truth::True, reason, message));
     }
     all
 }
@@ -314,13 +314,19 @@ fn waiting(step: &Step<Record, Command, Notice>) -> String {
 
 fn progress(components: &[ComponentStatus]) -> String {
     let ready = components.iter().filter(|component| component.phase == ComponentPhase::Ready).count();
-    let open: Vec<&str> = components
-        .iter()
-        .filter(|component| !matches!(component.phase, ComponentPhase::Ready | ComponentPhase::Pending))
-        .map(|component| component.name.as_str())
-        .collect();
+    let open: Vec<String> = components.iter().filter_map(under_way).collect();
     let under_way = if open.is_empty() { String::new() } else { format!("; under way: {}", open.join(", ")) };
     format!("{ready} of {} components are ready{under_way}", components.len())
+}
+
+/// Names a component on its way, and what is wrong with it, if something is.
+fn under_way(component: &ComponentStatus) -> Option<String> {
+    let ComponentStatus { name, phase, last_failure_reason, message, .. } = component;
+    match (phase, last_failure_reason) {
+        (ComponentPhase::Ready, _) | (ComponentPhase::Pending, None) => None,
+        (_, Some(_)) if !message.is_empty() => Some(format!("{name} ({message})")),
+        (_, _) => Some(name.to_string()),
+    }
 }
 
 fn unavailable(memory: &Memory, world: &World) -> Option<String> {
