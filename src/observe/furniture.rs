@@ -106,9 +106,8 @@ impl Observer {
         let accepted = record.memory.components.get(&route.component)?.accepted.as_ref()?;
         let inventory = self.inventory(namespace, &route.component, accepted.serial).await;
         let api: Api<Service> = Api::namespaced(self.client.clone(), namespace.name.as_str());
-        for item in
-            inventory.known()?.iter().filter(|item| item.api_version == "v1" && item.kind == "Service")
-        {
+        let items = inventory.known()?.as_ref()?;
+        for item in items.iter().filter(|item| item.api_version == "v1" && item.kind == "Service") {
             let found = timed(CALL_MAX, api.get_opt(&item.name)).await.ok().flatten();
             if let Some(port) = found.as_ref().and_then(|service| port(service, route)) {
                 return Some(Backend { service: item.name.clone(), port });

@@ -7,7 +7,7 @@ use kube::Api;
 use petri_crds::meta::INVENTORY_PREFIX;
 use petri_machines::{
     environment::NamespaceRef,
-    kernel::{Seen, seen::Ignorance},
+    kernel::Seen,
     names::{ComponentName, Uid},
 };
 use serde::Deserialize;
@@ -52,29 +52,26 @@ impl Inventories {
 }
 
 impl Observer {
-    /// Reads the inventory of one serial; a missing, unreadable or older one is unknown, never empty.
+    /// Reads the inventory of one serial; `None`, and never an empty one, when none of that serial is there.
     pub(super) async fn inventory(
         &self,
         namespace: &NamespaceRef,
         component: &ComponentName,
         serial: u64,
-    ) -> Seen<Arc<Vec<Item>>> {
+    ) -> Seen<Option<Arc<Vec<Item>>>> {
         if let Some(items) = self.inventories.get(&namespace.uid, component, serial) {
-            return Seen::Known(items);
+            return Seen::Known(Some(items));
         }
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace.name.as_str());
         let found = match timed(CALL_MAX, api.get_opt(&format!("{INVENTORY_PREFIX}{component}"))).await {
             Ok(found) => found,
             Err(error) => return Seen::Unknown(ignorance(&error)),
         };
-        match found.and_then(|found| parse(&found, serial)) {
-            None => Seen::Unknown(Ignorance::Failed),
-            Some(items) => {
-                let items = Arc::new(items);
-                self.inventories.put(&namespace.uid, component, (serial, Arc::clone(&items)));
-                Seen::Known(items)
-            }
+        let items = found.and_then(|found| parse(&found, serial)).map(Arc::new);
+        if let Some(items) = &items {
+            self.inventories.put(&namespace.uid, component, (serial, Arc::clone(items)));
         }
+        Seen::Known(items)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     },
 };
 use kube::Api;
+use petri_crds::meta::INVENTORY_PREFIX;
 use petri_machines::{
     component::{Phase, Readiness, Record},
     environment::{self, Binding, Identity, NamespaceRef},
@@ -70,7 +71,11 @@ impl Observer {
     ) -> Seen<Readiness> {
         let Some(awaited) = asked.awaited() else { return Seen::Unknown(Ignorance::NotAsked) };
         let items = match self.inventory(awaited.namespace, asked.name, awaited.serial).await {
-            Seen::Known(items) => items,
+            Seen::Known(Some(items)) => items,
+            // Who took it away, or spoilt it, is not known; the next attempt writes it anew.
+            Seen::Known(None) => {
+                return Seen::Known(Readiness::Unready { why: no_inventory(asked.name), cause: None });
+            }
             Seen::Unknown(why) => return Seen::Unknown(why),
         };
         match self.available(&awaited, &items).await {
@@ -172,6 +177,10 @@ impl Observer {
         }
         Seen::Known(lacking)
     }
+}
+
+fn no_inventory(component: &ComponentName) -> String {
+    format!("ConfigMap {INVENTORY_PREFIX}{component}, which the deployer wrote, is missing or spoilt")
 }
 
 fn refusal(message: &str) -> Told {

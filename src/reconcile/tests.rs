@@ -388,3 +388,29 @@ async fn job_03_a_job_is_ended_for_its_pod_only_when_a_live_look_finds_it_still_
     assert_eq!(after, "Settling 0");
     assert!(writes.iter().all(|write| write == STATUS), "{writes:?}");
 }
+
+#[tokio::test]
+async fn a_missing_inventory_is_said_and_ends_the_attempt_in_time() {
+    let uid = Uid::new("env").unwrap();
+    let namespace = NamespaceName::candidates(&uid)[0].clone();
+    let mut status = deploying(&namespace, "j");
+    let component = &mut status["machine"]["components"]["api"];
+    component["phase"] = json!({"name": "Settling", "since": 1, "giveUpAt": 32_503_680_000_u64});
+    component["accepted"] = json!({"serial": 1, "job": "j", "payload": component["payload"]});
+    let after = |status: Value| {
+        let stage = Stage::new(Some(template()), Some(environment(json!(["petri.run/cleanup"]), status)));
+        let ours = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "uid": "ns",
+            "labels": {"petri.run/managed": "true", "petri.run/environment-uid": "env"}}});
+        stage.server.lock().unwrap().objects.insert(format!("/api/v1/namespaces/{namespace}"), ours);
+        async move {
+            stage.pass().await;
+            stage.server.lock().unwrap().objects[ENVIRONMENT]["status"]["components"][0].clone()
+        }
+    };
+    let told = after(status.clone()).await;
+    assert_eq!(told["phase"], "Deploying", "{told}");
+    assert!(told["message"].as_str().is_some_and(|told| told.contains("petri-inventory-api")), "{told}");
+    status["machine"]["components"]["api"]["phase"]["giveUpAt"] = json!(2);
+    let told = after(status).await;
+    assert_eq!((&told["deployRetries"], &told["lastFailureReason"]), (&json!(1), &json!("ReadinessTimeout")));
+}
