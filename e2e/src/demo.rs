@@ -1,16 +1,22 @@
 //! The main job, shown on a real cluster: two environments of one template, from nothing to nothing.
 
+mod elsewhere;
 mod table;
 
+pub use elsewhere::{Elsewhere, run_elsewhere};
+
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use petri_crds::EphemeralEnvironment;
 use serde_json::json;
 
 use crate::lab::{Lab, LabError, Options, Progress};
-use crate::petri::{self, Error, Petri};
+use crate::petri::{self, Error, Ground, Petri};
 use table::Live;
 
+/// The template of both environments, in `e2e/examples`.
+const TEMPLATE: &str = "template.yaml";
 /// The name of the demo's cluster.
 pub const LAB: &str = "petri-demo";
 /// How long one phase of the demo may take; a slow machine needs half a minute.
@@ -59,18 +65,28 @@ fn hand_over(mut lab: Lab) -> Result<(), Error> {
 async fn tell(lab: &Lab, progress: &Progress) -> Result<(), Error> {
     let petri = Petri::install(lab, progress, &[]).await?;
     progress.clear();
-    let examples = petri::checkout().join("e2e/examples");
     heading("1. One template, two environments of it");
+    petri.apply(&example(TEMPLATE)).await?;
+    println!("applied e2e/examples/{TEMPLATE}");
+    lives(&petri).await
+}
+
+fn example(file: &str) -> PathBuf {
+    petri::checkout().join("e2e/examples").join(file)
+}
+
+/// The lives of two environments of the template, which was just applied.
+async fn lives<G: Ground>(petri: &Petri<'_, G>) -> Result<(), Error> {
     let started = Instant::now();
-    for file in ["template.yaml", "alpha.yaml", "beta.yaml"] {
-        petri.apply(&examples.join(file)).await?;
+    for file in ["alpha.yaml", "beta.yaml"] {
+        petri.apply(&example(file)).await?;
         println!("applied e2e/examples/{file}");
     }
-    watch_until(&petri, "both Ready", |all| all.len() == 2 && all.iter().all(petri::is_ready)).await?;
+    watch_until(petri, "both Ready", |all| all.len() == 2 && all.iter().all(petri::is_ready)).await?;
     println!("both are Ready after {:.1} s", started.elapsed().as_secs_f64());
 
     heading("2. A page of each, through the cluster; each has its own database");
-    let (alpha, beta) = (page(&petri, "alpha").await?, page(&petri, "beta").await?);
+    let (alpha, beta) = (page(petri, "alpha").await?, page(petri, "beta").await?);
     if alpha["instance"] == beta["instance"] {
         return Err(Error::Wrong("both environments talk to one database".to_owned()));
     }
@@ -78,17 +94,17 @@ async fn tell(lab: &Lab, progress: &Progress) -> Result<(), Error> {
     heading("3. One value changes: redeployed in place");
     let value = json!({"spec": {"values": {"greeting": "Welcome back, alpha"}}});
     petri.patch("alpha", value).await?;
-    watch_until(&petri, "alpha Ready again", |all| all.iter().all(petri::is_ready)).await?;
-    let again = page(&petri, "alpha").await?;
+    watch_until(petri, "alpha Ready again", |all| all.iter().all(petri::is_ready)).await?;
+    let again = page(petri, "alpha").await?;
     if again["greeting"] != "Welcome back, alpha" || again["instance"] != alpha["instance"] {
         return Err(Error::Wrong("the new greeting is not served from the same database".to_owned()));
     }
 
     heading("4. One expires, the other is deleted");
-    expire(&petri, "beta").await?;
+    expire(petri, "beta").await?;
     petri.delete("alpha").await?;
     println!("deleted alpha");
-    watch_until(&petri, "both gone", <[EphemeralEnvironment]>::is_empty).await?;
+    watch_until(petri, "both gone", <[EphemeralEnvironment]>::is_empty).await?;
 
     heading("5. Nothing is left");
     let left = petri.leftovers().await?;
@@ -104,8 +120,8 @@ fn heading(text: &str) {
 }
 
 /// Shows the table until the environments are as `done` says.
-async fn watch_until(
-    petri: &Petri<'_>,
+async fn watch_until<G: Ground>(
+    petri: &Petri<'_, G>,
     what: &str,
     done: impl Fn(&[EphemeralEnvironment]) -> bool,
 ) -> Result<(), Error> {
@@ -126,7 +142,10 @@ async fn watch_until(
 }
 
 /// Fetches and shows the front page of an environment; returns its entries and the greeting.
-async fn page(petri: &Petri<'_>, name: &str) -> Result<std::collections::BTreeMap<String, String>, Error> {
+async fn page<G: Ground>(
+    petri: &Petri<'_, G>,
+    name: &str,
+) -> Result<std::collections::BTreeMap<String, String>, Error> {
     let environment = petri.environments().get(name).await?;
     let namespace = petri::namespace_of(&environment)?;
     let page = petri.fetch(&namespace, &format!("{name}-web"), "/").await?;
@@ -147,7 +166,7 @@ async fn page(petri: &Petri<'_>, name: &str) -> Result<std::collections::BTreeMa
 }
 
 /// Sets a time to live that ends in a few seconds.
-async fn expire(petri: &Petri<'_>, name: &str) -> Result<(), Error> {
+async fn expire<G: Ground>(petri: &Petri<'_, G>, name: &str) -> Result<(), Error> {
     let environment = petri.environments().get(name).await?;
     let created = environment.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let age = created.map_or(0, |created| jiff::Timestamp::now().duration_since(created).as_secs());

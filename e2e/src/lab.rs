@@ -31,13 +31,15 @@ use std::process::Output;
 
 use tokio::sync::{Mutex, watch};
 
+pub(crate) use command::run;
 pub use component::NAMES as COMPONENTS;
 pub use error::LabError;
 pub use process::Death;
 pub use progress::Progress;
 
+use crate::cluster::Cluster;
 use cache::Lock;
-use command::{command, run};
+use command::command;
 use guard::Guard;
 use home::{Home, Record};
 use network::Addresses;
@@ -87,8 +89,7 @@ pub struct Status {
 pub struct Lab {
     home: Home,
     addresses: Addresses,
-    kubeconfig: PathBuf,
-    client: kube::Client,
+    cluster: Cluster,
     processes: Mutex<BTreeMap<&'static str, Process>>,
     deaths: watch::Sender<Option<Death>>,
     /// Ends the cluster with this value, unless it is kept; the name is free only after that.
@@ -149,10 +150,9 @@ impl Lab {
 
     /// A cluster whose configuration is written, without processes.
     async fn of(home: Home, addresses: Addresses, owned: Option<(Guard, Lock)>) -> Result<Lab, LabError> {
-        let kubeconfig = home.at(KUBECONFIG);
-        let client = client(&kubeconfig).await?;
+        let cluster = Cluster::new(home.at(KUBECONFIG), None).await?;
         let (processes, deaths) = (Mutex::default(), watch::Sender::new(None));
-        Ok(Lab { home, addresses, kubeconfig, client, processes, deaths, owned })
+        Ok(Lab { home, addresses, cluster, processes, deaths, owned })
     }
 
     /// Its name.
@@ -160,14 +160,19 @@ impl Lab {
         self.home.name()
     }
 
+    /// The cluster, as its administrator reaches it.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Kubeconfig of the cluster's administrator.
     pub fn kubeconfig(&self) -> &Path {
-        &self.kubeconfig
+        self.cluster.kubeconfig()
     }
 
     /// A client with the rights of the cluster's administrator.
     pub fn client(&self) -> kube::Client {
-        self.client.clone()
+        self.cluster.client()
     }
 
     /// Address of the node; node ports answer there.
@@ -192,12 +197,12 @@ impl Lab {
 
     /// Path of a program: one the lab has built (`helm`, `kubectl`, `etcd`…), else the name itself.
     pub fn bin(&self, name: &str) -> PathBuf {
-        gobuild::program(name).unwrap_or_else(|| PathBuf::from(name))
+        path(name)
     }
 
     /// Runs kubectl as the administrator, to its end; output is captured, and a failure is an error with it.
     pub async fn kubectl<S: AsRef<std::ffi::OsStr>>(&self, args: &[S]) -> Result<Output, LabError> {
-        run(command(self.bin("kubectl")).arg("--kubeconfig").arg(&self.kubeconfig).args(args)).await
+        self.cluster.kubectl(args).await
     }
 
     /// Gives the node an image from an OCI archive file.
@@ -286,10 +291,18 @@ impl Lab {
 
 const KUBECONFIG: &str = "conf/admin.kubeconfig";
 
-async fn client(kubeconfig: &Path) -> Result<kube::Client, LabError> {
-    let read = kube::config::Kubeconfig::read_from(kubeconfig)?;
-    let config = kube::Config::from_custom_kubeconfig(read, &Default::default()).await?;
-    Ok(kube::Client::try_from(config)?)
+/// Builds one of the lab's programs alone, if it is missing.
+pub(crate) async fn provide(name: &str, progress: &Progress) -> Result<(), LabError> {
+    gobuild::build_one(name, progress).await
+}
+
+/// A command of a program that the lab has built, else of the name itself.
+pub(crate) fn program(name: &str) -> tokio::process::Command {
+    command(path(name))
+}
+
+fn path(name: &str) -> PathBuf {
+    gobuild::program(name).unwrap_or_else(|| PathBuf::from(name))
 }
 
 /// Waits for the lock `name` on something in the cache, and says so if somebody holds it.

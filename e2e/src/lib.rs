@@ -2,6 +2,7 @@
 
 pub mod cases;
 pub mod charts;
+pub mod cluster;
 pub mod demo;
 pub mod issuer;
 pub mod lab;

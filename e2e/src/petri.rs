@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use petri_crds::{EnvironmentTemplate, EphemeralEnvironment, Phase};
 
+use crate::cluster::Cluster;
 use crate::lab::{Lab, LabError, Progress, image};
 
 /// The namespace of the operator and of the custom resources.
@@ -69,11 +70,28 @@ pub fn checkout() -> PathBuf {
     own.parent().unwrap_or(own).to_owned()
 }
 
-/// Petri, installed on a lab.
-#[derive(Clone, Copy)]
-pub struct Petri<'a> {
+/// Where Petri runs: a lab, whose parts can be stopped and looked at, or just a cluster.
+pub trait Ground: Sync {
+    /// Returns the cluster.
+    fn cluster(&self) -> &Cluster;
+}
+
+impl Ground for Lab {
+    fn cluster(&self) -> &Cluster {
+        self.cluster()
+    }
+}
+
+impl Ground for Cluster {
+    fn cluster(&self) -> &Cluster {
+        self
+    }
+}
+
+/// Petri, installed on a cluster.
+pub struct Petri<'a, G: Ground = Lab> {
     /// The cluster.
-    pub lab: &'a Lab,
+    pub lab: &'a G,
 }
 
 impl<'a> Petri<'a> {
@@ -87,14 +105,19 @@ impl<'a> Petri<'a> {
         petri.helm_upgrade(values).await?;
         Ok(petri)
     }
+}
+
+impl<G: Ground> Petri<'_, G> {
+    fn client(&self) -> kube::Client {
+        self.lab.cluster().client()
+    }
 
     /// Installs or upgrades the chart and waits until the operator serves.
     pub async fn helm_upgrade(&self, values: &[(&str, &str)]) -> Result<(), Error> {
         let chart = checkout().join("charts/petri");
-        let mut helm = tokio::process::Command::new(self.lab.bin("helm"));
+        let mut helm = self.lab.cluster().helm();
         helm.args(["upgrade", "--install", "petri"]).arg(chart);
-        helm.args(["--namespace", MANAGEMENT, "--create-namespace", "--kubeconfig"])
-            .arg(self.lab.kubeconfig());
+        helm.args(["--namespace", MANAGEMENT, "--create-namespace"]);
         helm.args(["--set", "image.tag=dev", "--set", "deployer.image.tag=dev"]);
         for (name, value) in values {
             helm.args(["--set", &format!("{name}={value}")]);
@@ -109,9 +132,22 @@ impl<'a> Petri<'a> {
         Err(Error::Program { program: "helm upgrade --install petri".to_owned(), said })
     }
 
+    /// Removes Petri: its release, its kinds and its namespace.
+    pub async fn uninstall(&self) -> Result<(), Error> {
+        let cluster = self.lab.cluster();
+        let mut helm = cluster.helm();
+        crate::lab::run(helm.args(["uninstall", "petri", "--namespace", MANAGEMENT, "--wait"])).await?;
+        let kinds = checkout().join("charts/petri/crds");
+        cluster
+            .kubectl(&["delete".as_ref(), "--ignore-not-found".as_ref(), "-f".as_ref(), kinds.as_os_str()])
+            .await?;
+        cluster.kubectl(&["delete", "namespace", MANAGEMENT, "petri-shared", "--ignore-not-found"]).await?;
+        Ok(())
+    }
+
     /// Returns the end of the operator's log, for a failure that must be explained.
     pub async fn operator_log(&self) -> Result<String, Error> {
-        let pods: Api<Pod> = Api::namespaced(self.lab.client(), MANAGEMENT);
+        let pods: Api<Pod> = Api::namespaced(self.client(), MANAGEMENT);
         let mut text = String::new();
         for pod in pods.list(&ListParams::default()).await? {
             let name = pod.metadata.name.unwrap_or_default();
@@ -124,17 +160,17 @@ impl<'a> Petri<'a> {
 
     /// Returns the environments.
     pub fn environments(&self) -> Api<EphemeralEnvironment> {
-        Api::namespaced(self.lab.client(), MANAGEMENT)
+        Api::namespaced(self.client(), MANAGEMENT)
     }
 
     /// Returns the templates.
     pub fn templates(&self) -> Api<EnvironmentTemplate> {
-        Api::namespaced(self.lab.client(), MANAGEMENT)
+        Api::namespaced(self.client(), MANAGEMENT)
     }
 
     /// Applies the manifests of a file with kubectl, as a user would.
     pub async fn apply(&self, file: &Path) -> Result<(), Error> {
-        self.lab.kubectl(&["apply".as_ref(), "-f".as_ref(), file.as_os_str()]).await?;
+        self.lab.cluster().kubectl(&["apply".as_ref(), "-f".as_ref(), file.as_os_str()]).await?;
         Ok(())
     }
 
@@ -206,7 +242,7 @@ impl<'a> Petri<'a> {
 
     /// Returns what Petri has made and not removed: workload namespaces, by name.
     pub async fn leftovers(&self) -> Result<Vec<String>, Error> {
-        let namespaces: Api<Namespace> = Api::all(self.lab.client());
+        let namespaces: Api<Namespace> = Api::all(self.client());
         let ours = ListParams::default().labels("petri.run/environment-uid");
         let found = namespaces.list(&ours).await?;
         Ok(found.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
@@ -217,7 +253,7 @@ impl<'a> Petri<'a> {
         let uri = format!("/api/v1/namespaces/{namespace}/services/{service}:80/proxy{path}");
         let request =
             http::Request::get(uri).body(Vec::new()).map_err(|error| Error::Wrong(error.to_string()))?;
-        Ok(self.lab.client().request_text(request).await?)
+        Ok(self.client().request_text(request).await?)
     }
 }
 

@@ -134,7 +134,7 @@ where
 
 async fn ready(lab: &Lab) -> Result<(), LabError> {
     let request = http::Request::get("/readyz").body(Vec::new()).map_err(kube::Error::HttpError)?;
-    lab.client.request_text(request).await?;
+    lab.client().request_text(request).await?;
     Ok(())
 }
 

@@ -102,6 +102,21 @@ pub fn folders() -> Vec<PathBuf> {
     RELEASES.iter().map(Release::folder).collect()
 }
 
+/// Builds one program alone, if it is missing.
+pub async fn build_one(name: &str, progress: &Progress) -> Result<(), LabError> {
+    let found = RELEASES.iter().find_map(|release| {
+        let program = release.programs.iter().find(|program| **program == name)?;
+        Some((release, *program))
+    });
+    let Some((release, program)) = found else { return Ok(()) };
+    if release.folder().join(program).exists() {
+        return Ok(());
+    }
+    let _lock = lock(&release.key(), progress).await?;
+    progress.step(format!("building {program} v{} (once per machine)", release.version));
+    build_program(release, program).await
+}
+
 /// Builds what is missing: about 15 minutes on two cold cores, nothing when all is there.
 pub async fn build(progress: &Progress) -> Result<(), LabError> {
     let total: usize = RELEASES.iter().map(|release| release.programs.len()).sum();
