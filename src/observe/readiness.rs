@@ -73,9 +73,7 @@ impl Observer {
         let items = match self.inventory(awaited.namespace, asked.name, awaited.serial).await {
             Seen::Known(Some(items)) => items,
             // Who took it away, or spoilt it, is not known; the next attempt writes it anew.
-            Seen::Known(None) => {
-                return Seen::Known(Readiness::Unready { why: no_inventory(asked.name), cause: None });
-            }
+            Seen::Known(None) => return Seen::Known(no_inventory(asked.name)),
             Seen::Unknown(why) => return Seen::Unknown(why),
         };
         match self.available(&awaited, &items).await {
@@ -93,7 +91,8 @@ impl Observer {
     ) -> Seen<Readiness> {
         let Some(awaited) = awaited(namespace, child) else { return Seen::Unknown(Ignorance::NotAsked) };
         match self.inventory(namespace, name, awaited.serial).await {
-            Seen::Known(items) => self.available(&awaited, &items).await,
+            Seen::Known(Some(items)) => self.available(&awaited, &items).await,
+            Seen::Known(None) => Seen::Known(no_inventory(name)),
             Seen::Unknown(why) => Seen::Unknown(why),
         }
     }
@@ -179,8 +178,10 @@ impl Observer {
     }
 }
 
-fn no_inventory(component: &ComponentName) -> String {
-    format!("ConfigMap {INVENTORY_PREFIX}{component}, which the deployer wrote, is missing or spoilt")
+fn no_inventory(component: &ComponentName) -> Readiness {
+    let why =
+        format!("ConfigMap {INVENTORY_PREFIX}{component}, which the deployer wrote, is missing or spoilt");
+    Readiness::Unready { why, cause: None }
 }
 
 fn refusal(message: &str) -> Told {
