@@ -4,8 +4,8 @@ use petri_machines::{
     component::{ATTEMPTS_MAX, Readiness},
     environment::{
         Access, Blueprint, Cleanup, Command, ComponentPhase, ComponentView, ConditionType, Environment,
-        FurnitureId, FurnitureKind, Identity, Invalid, NamespaceRef, Namespaces, Occupancy, Plan, Reason,
-        Record, Route, Standing, Truth, World,
+        FurnitureId, FurnitureKind, Identity, Invalid, NamespaceRef, Namespaces, Notice, Occupancy, Plan,
+        Reason, Record, Route, Standing, Truth, World,
     },
     job::{Complaint, JobFailure, JobState, JobView, Op},
     kernel::{Machine as _, Seen, Timestamp, WakeReason},
@@ -345,6 +345,21 @@ fn peer_02_a_new_plan_says_not_ready_at_once_and_runs_only_what_changed() {
     assert_eq!(life.condition(ConditionType::Ready), (Truth::False, Reason::Progressing));
     life.run_with(&JobState::Succeeded);
     assert_eq!((life.phase(), life.log.len()), ("Ready", jobs + 2));
+}
+
+#[test]
+fn scenarios_172_and_173_a_rollout_begins_its_own_clock_and_says_each_transition_once() {
+    let mut life = Life::new("a");
+    life.run_with(&JobState::Succeeded);
+    life.world.now = life.world.now.after(1000);
+    life.world.intent = Seen::Known(Ok(plan("a", "v2")));
+    let began = life.world.now;
+    let step = Environment::step(life.record.clone(), &life.world).unwrap();
+    let moves = |step: &[Notice]| step.iter().filter(|one| matches!(one, Notice::Moved { .. })).count();
+    let rollout = step.phase.memory.history.last().unwrap();
+    assert_eq!((rollout.started_at, rollout.ended_at, moves(&step.notices)), (began, None, 1));
+    let again = Environment::step(step.phase.clone(), &life.world).unwrap();
+    assert_eq!((&again.phase.memory.history, moves(&again.notices)), (&step.phase.memory.history, 0));
 }
 
 #[test]

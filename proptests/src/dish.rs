@@ -6,6 +6,7 @@ pub mod apply;
 pub mod cluster;
 pub mod nature;
 pub mod observe;
+pub mod pair;
 pub mod replica;
 pub mod spec;
 pub mod tell;

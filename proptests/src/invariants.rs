@@ -5,8 +5,9 @@
 
 use crate::{
     dish::{
-        cluster::{Cluster, Specs},
+        cluster::{Cluster, Space, Specs},
         nature::Outcome,
+        pair::Lease,
         replica::Event,
     },
     laws::{Breach, Verdict, require},
@@ -79,7 +80,10 @@ impl History {
         self.s12_charges_a_job_once(seen)?;
         self.terminates_one_way(seen)?;
         self.leaves_nothing_behind(seen)?;
-        self.never_kills_a_wanted_helm(seen)
+        self.never_kills_a_wanted_helm(seen)?;
+        self.furnishes_before_the_first_job(seen)?;
+        self.is_ready_only_with_what_was_asked_for(seen)?;
+        self.works_on_four_of_a_level(seen)
     }
 
     /// Asks whether a cycle ended as a sound machine's does.
@@ -195,6 +199,15 @@ impl History {
         Ok(())
     }
 
+    /// Asked by a dish with a Lease, before one of its operators writes.
+    ///
+    /// # Errors
+    /// A write by one that does not hold the Lease at this moment.
+    pub fn s9_acts_only_while_it_leads(&mut self, lease: &Lease, who: usize, now: u64) -> Verdict {
+        let leads = lease.is_held_by(who, now);
+        self.check("S9: nobody writes after its deadline", leads, || format!("{who} at {now}: {lease:?}"))
+    }
+
     fn s10_deletes_only_what_was_asked(&mut self, seen: &Witness<'_>) -> Verdict {
         let deletion = seen.before.own.as_ref().is_some_and(|own| own.deletion);
         let expired = |world: &World| world.expires_at.is_some_and(|at| at <= world.now) && !world.held;
@@ -254,6 +267,56 @@ impl History {
         }
         let left = seen.after.traces();
         self.check("nothing is left when it is gone", left.is_empty(), || format!("{left:?}"))
+    }
+
+    /// Secrets, quota, limits and policy stand before the first deploy Job is made.
+    fn furnishes_before_the_first_job(&mut self, seen: &Witness<'_>) -> Verdict {
+        let Some((world, Command::CreateJob { namespace, .. })) = seen.effect() else { return Ok(()) };
+        let Some(Ok(plan)) = world.intent.known() else { return Ok(()) };
+        let Some(space) = seen.after.spaces.get(&namespace.name) else { return Ok(()) };
+        for (id, digest) in plan.furniture.iter().filter(|(id, _)| !id.kind.is_route()) {
+            let stands = space.furniture.get(id) == Some(digest);
+            self.check("furniture stands before the first Job", stands, || format!("without {id}"))?;
+        }
+        Ok(())
+    }
+
+    /// In the write that says Ready, the cluster holds what the plan asks for and nothing else.
+    fn is_ready_only_with_what_was_asked_for(&mut self, seen: &Witness<'_>) -> Verdict {
+        let Some((before, after)) = seen.records() else { return Ok(()) };
+        let Phase::Ready { plan } = &after.phase else { return Ok(()) };
+        if before.phase == after.phase {
+            return Ok(());
+        }
+        let mut plans = seen.specs.iter().filter_map(|spec| spec.as_ref().ok());
+        let Some(plan) = plans.find(|wanted| wanted.digest == *plan) else { return Ok(()) };
+        let ours = |space: &&Space| space.ours && !space.terminating;
+        let Some(space) = seen.after.spaces.values().find(ours) else { return Ok(()) };
+        let law = "Ready means that the plan is what is deployed";
+        for one in &plan.components {
+            let payload = space.releases.get(&one.name).and_then(|release| release.payload.as_ref());
+            self.check(law, payload == Some(&one.planned.payload), || format!("{}: {payload:?}", one.name))?;
+        }
+        let wanted = |name: &ComponentName| plan.components.iter().any(|one| one.name == *name);
+        // What could not be undeployed is given up.
+        let tried = |name: &ComponentName| {
+            space.jobs.values().any(|job| job.component == *name && job.op == Op::Undeploy)
+        };
+        let others = space.releases.keys().find(|name| !wanted(name) && !tried(name));
+        self.check(law, others.is_none(), || format!("{others:?} is left"))?;
+        let missing = plan.furniture.iter().find(|(id, digest)| space.furniture.get(*id) != Some(*digest));
+        self.check(law, missing.is_none(), || format!("{missing:?} is missing"))
+    }
+
+    fn works_on_four_of_a_level(&mut self, seen: &Witness<'_>) -> Verdict {
+        let Some((_, Command::CreateJob { component, .. })) = seen.effect() else { return Ok(()) };
+        let Some(record) = Cluster::record(seen.after) else { return Ok(()) };
+        let Some(level) = record.memory.components.get(component).map(|child| child.level) else {
+            return Ok(());
+        };
+        let busy = record.memory.components.values().filter(|child| child.level == level);
+        let busy = busy.filter(|child| child.is_under_way()).count();
+        self.check("four of a level work at once", busy <= 4, || format!("{busy} of level {level}"))
     }
 
     fn never_kills_a_wanted_helm(&mut self, seen: &Witness<'_>) -> Verdict {

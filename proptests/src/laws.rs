@@ -40,11 +40,12 @@ pub fn require(law: &'static str, holds: bool, what: impl FnOnce() -> String) ->
 }
 
 /// What is awaited without any watch that would tell of its end: such a rest needs a wake.
-const UNWATCHED: [&str; 4] = [
+const UNWATCHED: [&str; 5] = [
     "a readable cluster",
     "namespaces to be readable",
     "the pause before the next attempt",
     "a running Job to end",
+    "the workload to become ready",
 ];
 
 /// Law 1, settles: a step is never an error, and stepping again changes nothing and says nothing.

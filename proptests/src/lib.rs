@@ -4,6 +4,7 @@
 //! (the simulated cluster that runs and crashes the real `Cycle`).
 
 pub mod atlas;
+pub mod coverage;
 pub mod crash;
 pub mod dish;
 pub mod explorer;

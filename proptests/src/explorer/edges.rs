@@ -24,7 +24,7 @@ use crate::{
 };
 use petri_machines::{
     component::Readiness,
-    environment::{Cleanup, Command, Environment, World},
+    environment::{Cleanup, Command, Environment, Phase, World},
     job::{JobState, JobView},
     kernel::{Machine as _, Seen, cycle::Ask},
     names::ComponentName,
@@ -437,6 +437,13 @@ impl<'w> Ways<'w> {
 
     /// Watches a write of the record, once for each distinct change of a component in its cell.
     fn stored(&mut self, before: &State, after: &State) -> Result<(), Breach> {
+        if before.head != after.head && self.becomes_ready(before, after) {
+            // What Ready means is a matter of all components at once; there are few such writes.
+            let was = self.codec.decode(before.head, &before.kids);
+            let is = self.codec.decode(after.head, &after.kids);
+            let record = is.own.as_ref().and_then(|own| own.record.clone()).unwrap_or_default();
+            return self.witness(&was, &is, &Event::Stored(Box::new(Ok(record))));
+        }
         for at in 0..self.codec.names.len() {
             let (was, is) = (before.kids[at], after.kids[at]);
             let key = [
@@ -470,6 +477,14 @@ impl<'w> Ways<'w> {
             }
         }
         Ok(())
+    }
+
+    fn becomes_ready(&self, before: &State, after: &State) -> bool {
+        let ready = |head: u32| {
+            let record = Cluster::record(self.codec.heads.value(head));
+            record.is_some_and(|record| matches!(record.phase, Phase::Ready { .. }))
+        };
+        ready(after.head) && !ready(before.head)
     }
 
     /// Watches a command, once for each distinct situation that an invariant could tell apart.

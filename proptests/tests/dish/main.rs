@@ -1,6 +1,7 @@
 //! The shipped loop in a simulated cluster: fault-free lives, and the same lives with a crash at every ask.
 
 mod crash;
+mod pair;
 mod seeded;
 
 /// A chain of three.

@@ -18,7 +18,7 @@ fn faults() -> impl Strategy<Value = Op> {
 }
 
 /// What the cluster does.
-fn nature() -> impl Strategy<Value = Op> {
+pub fn nature() -> impl Strategy<Value = Op> {
     let reason = select(FailureReason::ALL.to_vec());
     prop_oneof![
         4 => component().prop_map(|component| Op::PodStarts { component }),
@@ -33,7 +33,7 @@ fn nature() -> impl Strategy<Value = Op> {
 }
 
 /// What users and strangers do.
-fn users() -> impl Strategy<Value = Op> {
+pub fn users() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (0..3usize).prop_map(|spec| Op::Spec { spec }),
         2 => select(vec!["t1", "t2"]).prop_map(|token| Op::Retry { token: token.to_owned() }),
@@ -103,7 +103,7 @@ fn check(specs: Vec<&'static str>, ttl_secs: Option<u64>, ops: Vec<Op>) -> Resul
 }
 
 /// Few cases by default, so that the whole package stays quick; `PROPTEST_CASES` asks for more.
-fn options(quick: u32) -> ProptestConfig {
+pub fn options(quick: u32) -> ProptestConfig {
     let asked = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { quick };
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 3_000, ..asked }
