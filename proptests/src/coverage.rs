@@ -89,7 +89,9 @@ fn table(list: &str, shown: &BTreeMap<String, BTreeSet<&str>>, tests: &BTreeMap<
         if !listed.insert(id) {
             faults.push(format!("{id} is listed twice"));
         }
-        let mut names: Vec<&str> = shown.get(id).into_iter().flatten().copied().collect();
+        // An area that is being built gains tests every day: its lines name the area, not the tests.
+        let own = shown.get(id).filter(|_| !place.starts_with("issue "));
+        let mut names: Vec<&str> = own.into_iter().flatten().copied().collect();
         names.extend(place.strip_prefix("by: "));
         for name in names.iter().filter(|name| !tests.contains_key(**name)) {
             faults.push(format!("{id}: no test is called {name}"));
@@ -110,9 +112,9 @@ fn table(list: &str, shown: &BTreeMap<String, BTreeSet<&str>>, tests: &BTreeMap<
         };
         let _ = writeln!(rows, "| {id} | {title} | {who} |");
     }
-    faults.extend(
-        shown.keys().filter(|id| !listed.contains(id.as_str())).map(|id| format!("{id} is not listed")),
-    );
+    let core = |name: &&str| tests.get(*name).is_some_and(|file| !file.starts_with("src/"));
+    let strange = shown.iter().filter(|(id, names)| !listed.contains(id.as_str()) && names.iter().any(core));
+    faults.extend(strange.map(|(id, _)| format!("{id} is not listed")));
     if departures > DEPARTURES_MAX {
         faults.push(format!("{departures} lines do not apply, at most {DEPARTURES_MAX} may"));
     }
