@@ -302,7 +302,10 @@ impl History {
         let tried = |name: &ComponentName| {
             space.jobs.values().any(|job| job.component == *name && job.op == Op::Undeploy)
         };
-        let others = space.releases.keys().find(|name| !wanted(name) && !tried(name));
+        let others = space
+            .releases
+            .keys()
+            .find(|name| before.memory.components.contains_key(*name) && !wanted(name) && !tried(name));
         self.check(law, others.is_none(), || format!("{others:?} is left"))?;
         let missing = plan.furniture.iter().find(|(id, digest)| space.furniture.get(*id) != Some(*digest));
         self.check(law, missing.is_none(), || format!("{missing:?} is missing"))

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::{
     component::{self, Component, Permission, Phase, Planned},
-    job::{self, Op},
     kernel::{Outbox, Seen, Timestamp, limits::HOPS_MAX, seen::Ignorance},
     names::ComponentName,
 };
@@ -86,17 +85,6 @@ fn settle(
     }
     child.notices_mut().append(&mut notices);
     (record, child)
-}
-
-/// Takes up components that only their Jobs tell of: the record that had them was lost, and the plan has them no more.
-pub(super) fn adopt(memory: &mut Memory, world: &World) {
-    for (name, view) in &world.components {
-        let newest = view.jobs.known().into_iter().flatten().max_by_key(|job| job.serial);
-        // The last word on a component that left is its undeploy Job.
-        if newest.is_some_and(|job| job.op == Op::Deploy || job::is_live(job)) {
-            memory.components.entry(name.clone()).or_insert_with(|| component::Record::new(0));
-        }
-    }
 }
 
 fn planned(mode: Mode<'_>, name: &ComponentName) -> Option<Planned> {

@@ -312,9 +312,6 @@ fn tend(record: &mut Record, world: &World, out: &mut Outbox<Command, Notice>) {
             Cause::Namespace => return,
         },
     };
-    if admit && plan.is_some() {
-        children::adopt(&mut record.memory, world);
-    }
     let furnished =
         plan.is_none_or(|plan| furniture::furnish(&mut record.memory, world, &namespace, plan, out));
     let mode = Mode::Rollout { plan, admit: admit && furnished };

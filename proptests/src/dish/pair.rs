@@ -2,9 +2,9 @@
 //!
 //! The Lease is renewed and taken by compare-and-swap, as the shipped loop in `leader.rs` does; who leads stops every
 //! effect at its own deadline, which lies before the moment at which another may take over. A Lease is a hint,
-//! though: with [`Pair::heeds_the_lease`] off both work all the time, and every other invariant holds all the same, as
-//! long as the environment lives. After that the Lease is what guards: a namespace that a stale operator creates when
-//! the object is gone already has no owner that could fence it.
+//! though: with [`Pair::heeds_the_lease`] off, one that goes on with what it saw long ago does no harm either, as long as
+//! the environment lives. After that the Lease is what guards: a namespace that a stale operator creates when the object
+//! is gone already has no owner that could fence it.
 
 use super::{
     Dish, Op,
