@@ -191,6 +191,13 @@ impl Memory {
     }
 }
 
+/// Whether all of a plan's furniture but its route is known to stand: a component whose payload is the same may have
+/// been ready before it.
+pub(super) fn stands(memory: &Memory, plan: &Plan) -> bool {
+    let mut wanted = plan.furniture.iter().filter(|(id, _)| !id.kind.is_route());
+    wanted.all(|(id, digest)| memory.is_furnished(id, digest))
+}
+
 /// Whether nothing but its Gateway keeps the route of a plan from serving.
 pub(super) fn is_routed(memory: &Memory, world: &World, plan: &Plan) -> bool {
     let routes = plan.furniture.iter().filter(|(id, _)| id.kind.is_route());

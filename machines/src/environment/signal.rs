@@ -147,10 +147,12 @@ fn progress<'w>(record: &Record, world: &World, plan: &Plan) -> Signal<'w> {
     let ready =
         |name| matches!(components.get(name).map(|child| &child.phase), Some(component::Phase::Ready));
     let all_ready = plan.components.iter().all(|component| ready(&component.name));
-    // Only a rollout waits for its route: a Gateway that thinks again is no reason to deploy again.
-    let routed = || {
-        !matches!(record.phase, Phase::Deploying { .. }) || furniture::is_routed(&record.memory, world, plan)
+    // Only a rollout waits for its furniture and its route: a Gateway that thinks again is no reason to deploy again.
+    let furnished = || {
+        let memory = &record.memory;
+        !matches!(record.phase, Phase::Deploying { .. })
+            || furniture::stands(memory, plan) && furniture::is_routed(memory, world, plan)
     };
     let complete = components.len() == plan.components.len() && slices::are_settled(&record.memory, plan);
-    if all_ready && complete && routed() { Signal::Available } else { Signal::Unfinished }
+    if all_ready && complete && furnished() { Signal::Available } else { Signal::Unfinished }
 }
