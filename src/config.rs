@@ -102,6 +102,8 @@ pub struct Config {
     /// OTLP endpoint (gRPC); none = no traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub otlp_endpoint: Option<String>,
+    /// Of a hundred traces that begin here, how many are exported; a caller's own decision goes before.
+    pub trace_sample_percent: u8,
     /// A level, or directives such as `info,petri=debug`.
     pub log_level: String,
 }
@@ -162,6 +164,9 @@ pub struct Settings {
     /// OTLP endpoint (gRPC), empty = no traces
     #[arg(long, env = "PETRI_OTLP_ENDPOINT")]
     pub otlp_endpoint: Option<String>,
+    /// Of a hundred traces that begin here, how many are exported [default: 100]
+    #[arg(long, env = "PETRI_TRACE_SAMPLE_PERCENT", allow_negative_numbers = true)]
+    pub trace_sample_percent: Option<i64>,
     /// A level, or directives such as info,petri=debug [default: info]
     #[arg(long, env = "PETRI_LOG_LEVEL")]
     pub log_level: Option<String>,
@@ -217,6 +222,12 @@ impl Config {
             metrics_address: check.address("metricsAddress", settings.metrics_address, ([0, 0, 0, 0], 9090)),
             health_address: check.address("healthAddress", settings.health_address, ([0, 0, 0, 0], 8081)),
             otlp_endpoint: check.endpoint("otlpEndpoint", settings.otlp_endpoint),
+            trace_sample_percent: check.number(
+                "traceSamplePercent",
+                settings.trace_sample_percent,
+                100,
+                0..=100,
+            ),
             log_level: check.directives("logLevel", settings.log_level, "info"),
         };
         check.across(&config);
@@ -274,6 +285,7 @@ impl Settings {
             metrics_address: self.metrics_address.or(base.metrics_address),
             health_address: self.health_address.or(base.health_address),
             otlp_endpoint: self.otlp_endpoint.or(base.otlp_endpoint),
+            trace_sample_percent: self.trace_sample_percent.or(base.trace_sample_percent),
             log_level: self.log_level.or(base.log_level),
         }
     }

@@ -14,6 +14,7 @@ pub mod mask;
 pub mod operation;
 pub mod payload;
 pub mod process;
+pub mod program;
 pub mod report;
 pub mod settings;
 pub mod source;

@@ -8,6 +8,7 @@ mod notices;
 mod pace;
 mod shared;
 mod template;
+mod trail;
 
 use crate::{
     adapter::Defaults,
@@ -25,6 +26,8 @@ use kube::Client;
 use pace::Pace;
 use petri_machines::names::NamespaceName;
 use std::{sync::Arc, time::Duration};
+use tracing::{Instrument as _, error_span, field::Empty};
+use trail::Trails;
 
 /// The operator's ServiceAccount; the chart's admission policy lets it bind roles to this name only.
 const SERVICE_ACCOUNT: &str = "petri-operator";
@@ -41,6 +44,7 @@ pub struct Operator {
     refusals: Refusals,
     pace: Pace,
     durations: Durations,
+    trails: Trails,
     metrics: Metrics,
     clock: Clock,
 }
@@ -73,6 +77,7 @@ impl Operator {
             refusals: Refusals::default(),
             pace: Pace::default(),
             durations: Durations::default(),
+            trails: Trails::new(parts.tracer.clone()),
             metrics: parts.metrics.clone(),
             clock: parts.clock,
         }
@@ -94,13 +99,18 @@ fn settings(config: &Config) -> Settings {
         deployer_pull_policy: config.deployer_image_pull_policy.as_str().to_owned(),
         deployer_cluster_roles: config.deployer_cluster_roles.clone(),
         job_deadline_secs: config.job_deadline_secs,
+        otlp_endpoint: config.otlp_endpoint.clone(),
     }
 }
 
 impl Reconciler for Operator {
     async fn reconcile(&self, key: &Key) -> Requeue {
         match key.kind {
-            Kind::Environment => environment::Pass::new(self, key).run().await,
+            Kind::Environment => {
+                // Of the highest level, so that no line of any level is without it.
+                let span = error_span!("reconcile", trace_id = Empty, span_id = Empty);
+                environment::Pass::new(self, key).run().instrument(span).await
+            }
             Kind::Template => template::reconcile(self, key).await,
             Kind::SharedComponent => shared::Pass::new(self, key).run().await,
         }

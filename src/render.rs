@@ -46,6 +46,8 @@ pub struct Settings {
     pub deployer_cluster_roles: Vec<String>,
     /// Seconds after which Kubernetes ends a Job, and with it the evidence.
     pub job_deadline_secs: u64,
+    /// Where the deployer sends its spans; none = nowhere.
+    pub otlp_endpoint: Option<String>,
 }
 
 /// The own object as it was last read or written.
@@ -75,7 +77,7 @@ pub struct RenderContext<'a> {
     pub furniture: &'a BTreeMap<FurnitureId, Furnishing>,
     /// The service behind the route, if it was found.
     pub backend: Option<&'a Backend>,
-    /// W3C trace context for the Jobs.
+    /// W3C trace context for the Job: the place of its own span.
     pub traceparent: Option<&'a str>,
     /// What is needed of the slices of shared components.
     pub sharing: &'a BTreeMap<ComponentName, Sharing>,

@@ -1,5 +1,6 @@
-//! What the operator says about itself: logs, metrics, health.
+//! What the operator says about itself: logs, metrics, traces, health.
 
 pub mod health;
 pub mod logs;
 pub mod metrics;
+pub mod trace;

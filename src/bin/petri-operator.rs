@@ -29,8 +29,8 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let own_namespace = std::env::var("POD_NAMESPACE").ok();
-    let config = match Config::load(arguments.config.as_deref(), arguments.settings, own_namespace.as_deref())
-    {
+    let flags = arguments.settings;
+    let config = match Config::load(arguments.config.as_deref(), flags.clone(), own_namespace.as_deref()) {
         Ok(config) => config,
         Err(error) => {
             eprintln!("{error}");
@@ -43,17 +43,25 @@ fn main() -> ExitCode {
     if arguments.print_config || arguments.check {
         return ExitCode::SUCCESS;
     }
-    if let Err(error) = logs::start(&config.log_level) {
-        eprintln!("{error}");
-        return ExitCode::FAILURE;
-    }
-    run(config)
+    let levels = logs::start(&config.log_level).unwrap_or_else(|error| {
+        eprintln!("no logs: {error}");
+        None
+    });
+    let follow = levels.zip(arguments.config).map(|(levels, path)| {
+        let read = move || {
+            let config = Config::load(Some(&path), flags.clone(), own_namespace.as_deref());
+            config.map(|config| config.log_level)
+        };
+        logs::follow(levels, config.log_level.clone(), read)
+    });
+    run(config, follow)
 }
 
 /// One thread is enough for an operator that waits nearly always, and keeps its memory small.
 #[tokio::main(flavor = "current_thread")]
-async fn run(config: Config) -> ExitCode {
+async fn run(config: Config, follow: Option<impl Future<Output = ()> + Send + 'static>) -> ExitCode {
     info!(version = env!("CARGO_PKG_VERSION"), namespace = config.management_namespace, "starting");
+    follow.map(tokio::spawn);
     match operate(config, Operator::new).await {
         Ok(Ended::Stopped) => ExitCode::SUCCESS,
         Ok(Ended::LeadershipLost(why)) => {

@@ -77,6 +77,10 @@ fn a_number_out_of_range_is_refused_with_field_value_and_range() {
     check_refused("podFailureTimeoutSecs: 86401", "podFailureTimeoutSecs");
     check_refused("resyncSecs: 5000000000", "resyncSecs");
     check_refused("leaseDurationSecs: 2", "leaseDurationSecs");
+    check_refused(
+        "traceSamplePercent: 101",
+        "traceSamplePercent: \"101\" is not allowed: must be from 0 to 100",
+    );
     check_refused("leaseRenewSecs: 0", "leaseRenewSecs");
     check_refused("leaseMarginSecs: 101", "leaseMarginSecs");
     assert_eq!(load("podFailureTimeoutSecs: 0").unwrap().pod_failure_timeout_secs, 0);

@@ -1,4 +1,5 @@
 //! What is reconciled: one key per object, and what a reconcile says when it is done.
+use opentelemetry::trace::TraceId;
 use std::{fmt, time::Duration};
 
 /// The kinds that are reconciled; their order is the order of the metric labels.
@@ -66,6 +67,8 @@ pub struct Requeue {
     pub worked: bool,
     /// The stable class of the error that ended it (metric label `class`), if one did.
     pub error: Option<&'static str>,
+    /// The trace that tells more, if one is exported.
+    pub trace: Option<TraceId>,
 }
 
 impl Requeue {

@@ -5,7 +5,7 @@ use crate::{
         queue::{Lane, Queue, Wakes},
     },
     leader::Leadership,
-    telemetry::metrics::{ControllerLabel, ErrorLabels, Metrics},
+    telemetry::metrics::{ErrorLabels, Metrics},
 };
 use std::{
     collections::HashMap,
@@ -133,10 +133,7 @@ impl<R: Reconciler> Loop<R> {
     fn count(&self, key: &Key, lane: Lane, began: Instant, requeue: &Requeue) {
         let controller = key.kind.as_str();
         let took = began.elapsed();
-        self.metrics
-            .reconcile_duration
-            .get_or_create(&ControllerLabel { controller })
-            .observe(took.as_secs_f64());
+        self.metrics.reconciled(controller, took, requeue.trace);
         if let Some(class) = requeue.error {
             self.metrics.reconcile_errors.get_or_create(&ErrorLabels { controller, class }).inc();
         }

@@ -13,9 +13,11 @@ use crate::{
     telemetry::{
         health::{self, Probe},
         metrics::Metrics,
+        trace::{Source, Tracer},
     },
 };
 use kube::api::Api;
+use opentelemetry_otlp::ExporterBuildError;
 use petri_crds::{Phase, SharedComponent};
 use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -26,6 +28,9 @@ use tracing::info;
 
 /// Name of the Lease in the management namespace.
 const LEASE: &str = "petri-operator";
+
+/// What the last spans may cost at the end.
+const FLUSH_MAX: Duration = Duration::from_secs(1);
 
 /// Why the operator does not start.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +44,9 @@ pub enum StartError {
     /// An address cannot be served.
     #[error("cannot serve {0}: {1}")]
     Serve(SocketAddr, io::Error),
+    /// The OTLP endpoint, or what the environment says about it, cannot be used.
+    #[error("cannot export traces: {0}")]
+    Traces(#[from] ExporterBuildError),
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signals(io::Error),
@@ -60,6 +68,8 @@ pub struct Parts {
     pub leadership: Leadership,
     /// To count what happens.
     pub metrics: Metrics,
+    /// To tell how long it took.
+    pub tracer: Tracer,
     /// To read the time.
     pub clock: Clock,
 }
@@ -75,6 +85,7 @@ pub async fn operate<R: Reconciler>(
     let clock = Clock;
     let metrics = Metrics::default();
     let kube_config = kube::Config::infer().await?;
+    let tracer = tracer(&config, &metrics)?;
     let stop = stopped().map_err(StartError::Signals)?;
     let count = CountRequests(metrics.clone());
     let (elector, leadership) = election(&config, &Clients::lease(&kube_config, &count)?, clock);
@@ -99,6 +110,7 @@ pub async fn operate<R: Reconciler>(
         wakes: wakes.clone(),
         leadership: leadership.clone(),
         metrics: metrics.clone(),
+        tracer: tracer.clone(),
         clock,
     };
     let reconciler = Arc::new(build(&parts));
@@ -110,8 +122,21 @@ pub async fn operate<R: Reconciler>(
             // It has its own limit, and a panic in it changes nothing now.
             let _ = election.await;
         }
+        tracer.flush(FLUSH_MAX).await;
     }
     Ok(ended)
+}
+
+fn tracer(config: &Config, metrics: &Metrics) -> Result<Tracer, ExporterBuildError> {
+    let Some(endpoint) = &config.otlp_endpoint else { return Ok(Tracer::off(metrics.clone())) };
+    let variable = |name| std::env::var(name).ok();
+    let source = Source {
+        service: "petri-operator",
+        pod: variable("POD_NAME").or_else(|| variable("HOSTNAME")),
+        namespace: variable("POD_NAMESPACE"),
+        job: None,
+    };
+    Tracer::start(endpoint, config.trace_sample_percent, source, metrics.clone())
 }
 
 fn election(config: &Config, client: &kube::Client, clock: Clock) -> (Option<Elector>, Leadership) {

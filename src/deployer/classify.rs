@@ -4,6 +4,8 @@
 
 use petri_machines::reason::FailureReason;
 
+use crate::telemetry::trace;
+
 use super::limits::Ended;
 
 /// Carries why an attempt failed, as it will be reported.
@@ -14,6 +16,12 @@ pub struct Failure {
     pub reason: FailureReason,
     /// Detail for a person.
     pub message: String,
+}
+
+impl trace::Word for Failure {
+    fn word(&self) -> &'static str {
+        self.reason.as_str()
+    }
 }
 
 impl Failure {

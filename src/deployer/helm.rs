@@ -14,6 +14,7 @@ use super::classify::{Failure, Stage, classify, error_text};
 use super::limits::Limits;
 use super::mask::Masker;
 use super::process::{self, ProcessError};
+use crate::telemetry::trace;
 
 /// What helm keeps of a release's past; its own default is 10.
 const HISTORY_MAX: &str = "5";
@@ -225,7 +226,12 @@ impl Helm {
         })
     }
 
+    /// `what` names the call and holds nothing of its arguments.
     async fn call(&self, arguments: Vec<OsString>, stage: Stage, what: &str) -> Result<Vec<u8>, Failure> {
+        trace::step(what.to_owned(), self.run(arguments, stage, what)).await
+    }
+
+    async fn run(&self, arguments: Vec<OsString>, stage: Stage, what: &str) -> Result<Vec<u8>, Failure> {
         info!(message = what, release = self.release, namespace = self.namespace);
         debug!(message = what, ?arguments);
         let mut command = Command::new(&self.binary);

@@ -23,6 +23,7 @@ use super::settings::{PayloadFrom, Settings};
 use super::source::credentials::Credentials;
 use super::source::{self, Chart};
 use super::values::large_integers;
+use crate::telemetry::trace;
 
 /// A delete hook that fails is tried again once; the third uninstall leaves the hooks out.
 const UNINSTALLS_MAX: u32 = 3;
@@ -136,11 +137,15 @@ impl Job<'_> {
         let Some(released) = released else {
             return Err(Failure::new(FailureReason::HelmFailed, "the plan has no install and no upgrade"));
         };
-        self.write_inventory(&cluster, &released).await?;
+        trace::step("write inventory", self.write_inventory(&cluster, &released)).await?;
         Ok(Report::Succeeded { revision: Some(released.revision), skipped })
     }
 
     async fn chart(&self) -> Result<Chart, Failure> {
+        trace::step("locate chart", self.find_chart()).await
+    }
+
+    async fn find_chart(&self) -> Result<Chart, Failure> {
         let source = &self.payload.component.helm;
         let registry = self.credentials.registry_config(source.chart.as_deref(), self.work.path())?;
         let helm = match registry {
@@ -151,7 +156,7 @@ impl Job<'_> {
     }
 
     async fn verdict(&self, cluster: &Cluster) -> Result<Verdict, Failure> {
-        let history = cluster.history(&self.payload.release_name).await?;
+        let history = trace::step("read history", cluster.history(&self.payload.release_name)).await?;
         let verdict = release::read(&history);
         info!(message = "release found", ?verdict, records = history.len());
         Ok(verdict)
@@ -173,11 +178,11 @@ impl Job<'_> {
         let mut skipped = None;
         if release::plan(Operation::Undeploy, &verdict).is_empty() {
             // An uninstall that ran out of time has removed its records: what it deleted may still be there.
-            self.wait_until_gone(&cluster).await?;
+            trace::step("wait until gone", self.wait_until_gone(&cluster)).await?;
         } else {
             skipped = self.uninstall(&cluster, release::delete_hooks(Operation::Undeploy, &verdict)).await?;
         }
-        cluster.delete_inventory(&self.payload.component.name).await?;
+        trace::step("delete inventory", cluster.delete_inventory(&self.payload.component.name)).await?;
         Ok(Report::Succeeded { revision: None, skipped })
     }
 

@@ -6,6 +6,7 @@ use super::{
     Operator,
     events::Said,
     notices::{self, About},
+    trail::{Spans, job_of},
 };
 use crate::{
     adapter,
@@ -18,16 +19,18 @@ use crate::{
     observe::{Ahead, Observation, identity},
     render::{Extras, Own, RenderContext, effects},
     store,
+    telemetry::trace,
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Api, Resource as _};
-use petri_crds::{EphemeralEnvironment, meta::ANNOTATION_TRACEPARENT};
+use petri_crds::EphemeralEnvironment;
 use petri_machines::{
     environment::{Cleanup, Command, Environment, Identity, Notice, Record, Status},
     kernel::{
         cycle::{Answer, Ask, Cycle, Done, Refusal, Stored},
         dialogue::Turn,
     },
+    names::JobName,
 };
 use tracing::{debug, error, warn};
 
@@ -43,6 +46,9 @@ pub(super) struct Pass<'a> {
     record: Record,
     stored: bool,
     applied: bool,
+    /// The own finalizer went: nothing comes after.
+    left: bool,
+    spans: Option<Spans<'a>>,
 }
 
 /// The own object as it was last read or written.
@@ -64,6 +70,8 @@ impl<'a> Pass<'a> {
             record: Record::default(),
             stored: false,
             applied: false,
+            left: false,
+            spans: None,
         }
     }
 
@@ -81,7 +89,11 @@ impl<'a> Pass<'a> {
                 Turn::Sleep { .. } => break self.end(Done::OutOfTurn).await,
             }
         };
-        if self.stored || self.applied { requeue.worked() } else { requeue }
+        let requeue = if self.stored || self.applied { requeue.worked() } else { requeue };
+        match (self.spans, &self.read) {
+            (Some(spans), Some(found)) => spans.end(&found.identity, &self.record, self.left, requeue),
+            _ => requeue,
+        }
     }
 
     async fn answer(&mut self, ask: Ask<Environment>) -> Result<Answer<Environment>, Requeue> {
@@ -89,9 +101,12 @@ impl<'a> Pass<'a> {
             Ask::Read => Answer::Own(self.read().await?),
             Ask::Observe(record) => {
                 let Some(found) = &self.read else { return Err(self.fault("observing before reading")) };
-                let observer = &self.operator.observer;
+                let (observer, began) = (&self.operator.observer, trace::now());
                 let ahead = self.ahead.take();
                 let observation = observer.observe(&found.object, &found.identity, &record, ahead).await;
+                if let Some(spans) = &mut self.spans {
+                    spans.done("observe", began, None);
+                }
                 let world = observation.world.clone();
                 (self.record, self.observation) = (record, Some(observation));
                 Answer::World(world)
@@ -110,7 +125,7 @@ impl<'a> Pass<'a> {
         let namespace = &self.operator.settings.management_namespace;
         let api: Api<Guarded<EphemeralEnvironment>> =
             Api::namespaced(self.operator.client.clone(), namespace);
-        let observer = &self.operator.observer;
+        let (observer, began) = (&self.operator.observer, trace::now());
         let own = timed(CALL_MAX, api.get_opt(&self.key.name));
         let (own, ahead) = tokio::join!(own, observer.namespace_ahead(&self.key.name));
         self.ahead = ahead;
@@ -135,6 +150,12 @@ impl<'a> Pass<'a> {
         let identity = identity(&object).map_err(|error| self.fault(&error.to_string()))?;
         let stored = adapter::record::stored(&object);
         let leaving = object.metadata.deletion_timestamp.is_some();
+        let record = stored.as_ref().map(|stored| stored.phase.clone()).unwrap_or_default();
+        let spans = Spans::new(&self.operator.trails, self.key, &object, &identity, &record, began);
+        let here = tracing::Span::current();
+        here.record("trace_id", tracing::field::display(spans.step().trace_id()));
+        here.record("span_id", tracing::field::display(spans.step().span_id()));
+        self.spans = Some(spans);
         self.read = Some(Found { object, identity });
         match stored {
             Ok(stored) => Ok(Some(stored)),
@@ -155,11 +176,18 @@ impl<'a> Pass<'a> {
     /// Writes record and status; the answer is the object that everything after is based on.
     async fn store(&mut self, record: Record, status: &Status) -> Result<(), Refusal> {
         let Some(found) = &mut self.read else { return Err(Refusal::Retry) };
-        let now = self.operator.clock.wall();
+        let (now, began) = (self.operator.clock.wall(), trace::now());
         let mut object = found.object.clone();
         object.status = Some(adapter::status::status(found.object.status.as_ref(), &record, status, now));
-        match store::replace_status(&self.api, &object).await {
+        let outcome = store::replace_status(&self.api, &object).await;
+        if let Some(spans) = &mut self.spans {
+            spans.done("store", began, outcome.as_ref().err().map(|error| class::name(call_class(error))));
+        }
+        match outcome {
             Ok(object) => {
+                if let Some(spans) = &mut self.spans {
+                    spans.stored(&found.identity, &record);
+                }
                 found.object = object;
                 self.record = record;
                 self.stored = true;
@@ -180,7 +208,8 @@ impl<'a> Pass<'a> {
         };
         let own = own(&found.object);
         let extras = extras(observation);
-        let annotations = found.object.metadata.annotations.as_ref();
+        let job = job_of(command, &found.identity);
+        let traceparent = job.as_ref().zip(self.spans.as_ref()).map(|(job, spans)| spans.traceparent(job));
         let cx = RenderContext {
             identity: &found.identity,
             own: &own,
@@ -189,7 +218,7 @@ impl<'a> Pass<'a> {
             namespace_extras: &extras,
             furniture: &observation.furniture,
             backend: observation.backend.as_ref(),
-            traceparent: annotations.and_then(|all| all.get(ANNOTATION_TRACEPARENT)).map(String::as_str),
+            traceparent: traceparent.as_deref(),
             sharing: &observation.sharing,
             place: Some(&observation.place),
             now: self.operator.clock.now(),
@@ -211,12 +240,19 @@ impl<'a> Pass<'a> {
             }
         };
         for effect in &rendered {
-            if let Err(error) = self.operator.executor.apply(effect).await {
+            let began = trace::now();
+            let outcome = self.operator.executor.apply(effect).await;
+            if let Some(spans) = &mut self.spans {
+                let why = outcome.as_ref().err().map(|error| class::name(error.class()));
+                spans.wrote(effect, job.as_ref(), began, why);
+            }
+            if let Err(error) = outcome {
                 return Err(self.failed(command, &error));
             }
             self.applied = true;
         }
         debug!(key = %self.key, ?command, "applied");
+        self.left |= matches!(command, Command::Cleanup(Cleanup::DropFinalizer));
         if let Command::Cleanup(Cleanup::DeleteNamespace(namespace)) = command {
             self.operator.observer.inventories.forget(&namespace.uid);
         }
@@ -250,7 +286,17 @@ impl<'a> Pass<'a> {
         let Some(found) = &self.read else { return };
         let operator = self.operator;
         let (name, now) = (&found.identity.name, operator.clock.now());
-        let about = About { key: self.key, name, record: &self.record, now, durations: &operator.durations };
+        let trace = self.spans.as_ref().and_then(Spans::sampled);
+        let durations = &operator.durations;
+        let about = About { key: self.key, name, record: &self.record, now, durations, trace };
+        if let Some(spans) = &self.spans {
+            let jobs = || operator.observer.caches.jobs_of(found.identity.uid.as_str()).into_iter();
+            let created = |job: &JobName| {
+                let job = jobs().find(|one| one.metadata.name.as_deref() == Some(job.as_str()))?;
+                job.metadata.creation_timestamp.as_ref().map(|at| at.0.into())
+            };
+            spans.noticed(all, &found.identity, &self.record, created);
+        }
         let said = all.iter().filter_map(|notice| notices::say(notice, &about, &operator.metrics)).collect();
         operator.events.publish(reference(&found.object), said, operator.clock.wall());
     }

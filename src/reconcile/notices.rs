@@ -5,6 +5,7 @@ use crate::{
     controller::Key,
     telemetry::metrics::{JobLabels, Metrics, OpLabel, PhaseLabel, ReasonLabel},
 };
+use opentelemetry::trace::TraceId;
 use petri_machines::{
     component,
     environment::{Notice, Record},
@@ -13,6 +14,7 @@ use petri_machines::{
     names::{ComponentName, EnvironmentName},
     slice,
 };
+use std::time::Duration;
 use tracing::{debug, info, warn};
 
 /// The environment that something is said about.
@@ -22,6 +24,8 @@ pub(super) struct About<'a> {
     pub(super) record: &'a Record,
     pub(super) now: Timestamp,
     pub(super) durations: &'a Durations,
+    /// The trace that tells more, if one is exported.
+    pub(super) trace: Option<TraceId>,
 }
 
 /// Logs and counts a notice; returns the event to publish, if it makes one.
@@ -66,8 +70,7 @@ fn moved(
         "Ready" => {
             let began = about.record.memory.history.last().map(|rollout| rollout.started_at);
             let took = about.now.0.saturating_sub(began.unwrap_or(about.now).0);
-            // Whole seconds, far below what a float loses.
-            metrics.deploy_duration.observe(std::time::Duration::from_secs(took).as_secs_f64());
+            metrics.deploy_duration.observe(Duration::from_secs(took), about.trace);
             format!("all components are ready after {took} s")
         }
         "Deploying" => match about.record.memory.components.len() {
@@ -127,7 +130,7 @@ fn component(
         component::Notice::Moved { from, to } => {
             debug!(%environment, %component, from, to, "component changed");
             if let Some(took) = about.durations.moved(about.key, component, from, to) {
-                metrics.component_deploy_duration.observe(took.as_secs_f64());
+                metrics.component_deploy_duration.observe(took, about.trace);
             }
             None
         }

@@ -4,6 +4,7 @@ use crate::{
     config::Settings as ConfigSettings,
     controller::{Caches, queue::queue},
     leader::Leadership,
+    telemetry::trace::{self, Source, Tracer, receiver::Receiver},
 };
 use axum::{
     body::{Body, to_bytes},
@@ -138,6 +139,7 @@ impl Stage {
             caches: Arc::new(caches),
             wakes,
             leadership: Leadership::always(Clock),
+            tracer: Tracer::off(metrics.clone()),
             metrics,
             clock: Clock,
         });
@@ -413,4 +415,26 @@ async fn a_missing_inventory_is_said_and_ends_the_attempt_in_time() {
     status["machine"]["components"]["api"]["phase"]["giveUpAt"] = json!(2);
     let told = after(status).await;
     assert_eq!((&told["deployRetries"], &told["lastFailureReason"]), (&json!(1), &json!("ReadinessTimeout")));
+}
+
+#[tokio::test]
+async fn a_pass_that_writes_is_told_as_one_trace_and_an_idle_one_is_not() {
+    let receiver = Receiver::default();
+    let endpoint = receiver.start().await;
+    let tracer = Tracer::start(&endpoint, 100, Source::default(), Metrics::default()).unwrap();
+    let mut stage = new_environment();
+    stage.operator.trails = Trails::new(tracer.clone());
+    let (requeue, _) = stage.pass().await;
+    tracer.flush(Duration::from_secs(5)).await;
+    let spans = receiver.spans();
+    let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(names, ["reconcile", "read", "observe", "store", "patch ephemeralenvironments"]);
+    let trace = trace::trace_id(&Uid::new("env").unwrap(), 1);
+    assert_eq!(requeue.trace, Some(trace));
+    assert!(spans.iter().all(|span| span.trace_id == trace.to_bytes()));
+    assert!(spans[1..].iter().all(|span| span.parent_span_id == spans[0].span_id));
+
+    let gone = Stage::new(Some(template()), None);
+    assert_eq!(gone.pass().await.0.trace, None);
+    assert_eq!(receiver.spans().len(), spans.len());
 }

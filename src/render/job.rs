@@ -16,7 +16,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
-use petri_crds::meta::DEPLOYER_SERVICE_ACCOUNT;
+use petri_crds::meta::{ANNOTATION_TRACEPARENT, DEPLOYER_SERVICE_ACCOUNT};
 use std::collections::BTreeMap;
 
 /// The container whose end is the Job's outcome.
@@ -42,7 +42,11 @@ pub(super) fn job(
     input: Option<&RenderedComponent>,
     cx: &RenderContext<'_>,
 ) -> Result<Made, RenderError> {
-    let metadata = payload::metadata(attempt, cx);
+    let mut metadata = payload::metadata(attempt, cx);
+    if let Some(parent) = cx.traceparent {
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.insert(ANNOTATION_TRACEPARENT.to_owned(), parent.to_owned());
+    }
     let template =
         PodTemplateSpec { metadata: Some(pod_metadata(&metadata)), spec: Some(pod(attempt, input, cx)) };
     let spec = JobSpec {
@@ -149,6 +153,7 @@ fn environment(attempt: &Attempt<'_>, cx: &RenderContext<'_>) -> Vec<EnvVar> {
         ("HOME", SCRATCH_DIR.to_owned()),
     ];
     variables.extend(cx.traceparent.map(|parent| ("TRACEPARENT", parent.to_owned())));
+    variables.extend(cx.settings.otlp_endpoint.clone().map(|to| ("OTEL_EXPORTER_OTLP_ENDPOINT", to)));
     let variable = |(name, value): (&str, String)| EnvVar {
         name: name.to_owned(),
         value: Some(value),

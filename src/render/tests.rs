@@ -30,6 +30,7 @@ fn settings() -> Settings {
         deployer_pull_policy: "IfNotPresent".to_owned(),
         deployer_cluster_roles: vec!["postgres-admin".to_owned()],
         job_deadline_secs: 900,
+        otlp_endpoint: Some("http://collector:4317".to_owned()),
     }
 }
 

@@ -1,10 +1,11 @@
 //! The metrics of the product contract, in one registry. No label is unbounded.
+use opentelemetry::trace::TraceId;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
+    metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge, info::Info},
     registry::Registry,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Label `phase`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -70,7 +71,36 @@ pub struct ApiLabels {
     pub code: u16,
 }
 
-type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+/// Label `result`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ResultLabel {
+    /// What became of it.
+    pub result: &'static str,
+}
+
+/// What leads from a slow bucket to a trace that fell into it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Exemplar {
+    trace_id: String,
+}
+
+/// How long something takes, with the trace of one example in each bucket.
+#[derive(Clone, Debug)]
+pub struct Took(HistogramWithExemplars<Exemplar>);
+
+impl Took {
+    fn new(buckets: impl IntoIterator<Item = f64>) -> Self {
+        Self(HistogramWithExemplars::new(buckets.into_iter()))
+    }
+
+    /// Counts one; `trace` only if it can be looked up.
+    pub fn observe(&self, took: Duration, trace: Option<TraceId>) {
+        let exemplar = trace.map(|trace| Exemplar { trace_id: trace.to_string() });
+        self.0.observe(took.as_secs_f64(), exemplar, None);
+    }
+}
+
+type Durations<L> = Family<L, HistogramWithExemplars<Exemplar>, fn() -> HistogramWithExemplars<Exemplar>>;
 
 /// The metrics; cheap to clone, all clones count into the same.
 #[derive(Clone, Debug)]
@@ -80,11 +110,11 @@ pub struct Metrics {
     /// `petri_environment_phase_transitions_total`.
     pub phase_transitions: Family<PhaseLabel, Counter>,
     /// `petri_environment_deploy_duration_seconds`.
-    pub deploy_duration: Histogram,
+    pub deploy_duration: Took,
     /// `petri_environment_deploy_failures_total`.
     pub deploy_failures: Family<ReasonLabel, Counter>,
     /// `petri_component_deploy_duration_seconds`.
-    pub component_deploy_duration: Histogram,
+    pub component_deploy_duration: Took,
     /// `petri_deployer_jobs_total`.
     pub deployer_jobs: Family<JobLabels, Counter>,
     /// `petri_shared_component_consumers`.
@@ -92,13 +122,15 @@ pub struct Metrics {
     /// `petri_forced_cleanups_total`.
     pub forced_cleanups: Family<OpLabel, Counter>,
     /// `petri_reconcile_duration_seconds`.
-    pub reconcile_duration: Durations<ControllerLabel>,
+    reconcile_duration: Durations<ControllerLabel>,
     /// `petri_reconcile_errors_total`.
     pub reconcile_errors: Family<ErrorLabels, Counter>,
     /// `petri_api_requests_total`.
     pub api_requests: Family<ApiLabels, Counter>,
     /// `petri_resync_found_work_total`.
     pub resync_found_work: Counter,
+    /// `petri_trace_spans_total`.
+    pub trace_spans: Family<ResultLabel, Counter>,
 }
 
 impl Default for Metrics {
@@ -106,16 +138,19 @@ impl Default for Metrics {
         Self {
             environments: Family::default(),
             phase_transitions: Family::default(),
-            deploy_duration: Histogram::new(MINUTES),
+            deploy_duration: Took::new(MINUTES),
             deploy_failures: Family::default(),
-            component_deploy_duration: Histogram::new(MINUTES),
+            component_deploy_duration: Took::new(MINUTES),
             deployer_jobs: Family::default(),
             consumers: Family::default(),
             forced_cleanups: Family::default(),
-            reconcile_duration: Family::new_with_constructor(|| Histogram::new(MILLISECONDS)),
+            reconcile_duration: Family::new_with_constructor(|| {
+                HistogramWithExemplars::new(MILLISECONDS.into_iter())
+            }),
             reconcile_errors: Family::default(),
             api_requests: Family::default(),
             resync_found_work: Counter::default(),
+            trace_spans: Family::default(),
         }
     }
 }
@@ -139,13 +174,13 @@ impl Metrics {
         r.register(
             "environment_deploy_duration_seconds",
             "From the start of a rollout until the environment was ready",
-            self.deploy_duration.clone(),
+            self.deploy_duration.0.clone(),
         );
         r.register("environment_deploy_failures", "Rollouts that failed", self.deploy_failures.clone());
         r.register(
             "component_deploy_duration_seconds",
             "From the first Job of a component until it was ready",
-            self.component_deploy_duration.clone(),
+            self.component_deploy_duration.0.clone(),
         );
         r.register("deployer_jobs", "Deployer Jobs that ended", self.deployer_jobs.clone());
         r.register("shared_component_consumers", "Consumers of a shared component", self.consumers.clone());
@@ -166,6 +201,11 @@ impl Metrics {
             "Slow resyncs that found work, which an event should have announced",
             self.resync_found_work.clone(),
         );
+        r.register(
+            "trace_spans",
+            "Spans that were exported, failed at the endpoint, or were dropped because it was slow",
+            self.trace_spans.clone(),
+        );
         r.register("build", "This program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         registry
     }
@@ -176,6 +216,12 @@ impl Metrics {
         for (name, count) in by_name {
             self.consumers.get_or_create(&NameLabel { name: name.clone() }).set(*count);
         }
+    }
+
+    /// Counts one reconcile; `trace` only if it can be looked up.
+    pub fn reconciled(&self, controller: &'static str, took: Duration, trace: Option<TraceId>) {
+        let family = &self.reconcile_duration;
+        Took(family.get_or_create(&ControllerLabel { controller }).clone()).observe(took, trace);
     }
 
     /// Sets how many environments are in each phase; phases that are not named are zero.
@@ -210,10 +256,8 @@ mod tests {
         let api =
             ApiLabels { verb: "update", resource: "ephemeralenvironments/status".to_owned(), code: 409 };
         metrics.api_requests.get_or_create(&api).inc();
-        metrics
-            .reconcile_duration
-            .get_or_create(&ControllerLabel { controller: "environment" })
-            .observe(0.003);
+        let trace = TraceId::from_hex("0af7651916cd43dd8448eb211c80319c").unwrap();
+        metrics.reconciled("environment", Duration::from_millis(3), Some(trace));
         let errors = ErrorLabels { controller: "environment", class: "conflict" };
         metrics.reconcile_errors.get_or_create(&errors).inc();
         let text = encode(&metrics.registry()).unwrap();
@@ -223,7 +267,7 @@ mod tests {
             "petri_environment_phase_transitions_total{phase=\"Ready\"} 1",
             "petri_resync_found_work_total 1",
             "petri_api_requests_total{verb=\"update\",resource=\"ephemeralenvironments/status\",code=\"409\"} 1",
-            "petri_reconcile_duration_seconds_bucket{le=\"0.005\",controller=\"environment\"} 1",
+            "petri_reconcile_duration_seconds_bucket{le=\"0.005\",controller=\"environment\"} 1 # {trace_id=\"0af7651916cd43dd8448eb211c80319c\"} 0.003",
             "petri_reconcile_errors_total{controller=\"environment\",class=\"conflict\"} 1",
             "petri_build_info{version=\"0.1.0\"} 1",
         ] {

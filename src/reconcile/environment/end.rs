@@ -35,6 +35,7 @@ impl Pass<'_> {
                 self.operator.refusals.forget(self.key);
                 self.operator.observer.forget(self.key);
                 self.operator.durations.forget(self.key);
+                self.operator.trails.forget(self.key);
                 Requeue::gone()
             }
             Done::Held { found } => {

@@ -1,0 +1,286 @@
+//! The traces of environments: one for each generation. What the machine decided is told by its record and its
+//! notices; it knows nothing of spans.
+//!
+//! ```text
+//! deploy environment                       the generation, until it is ready or failed
+//! ├─ reconcile                             a pass that did something
+//! │  ├─ observe, store
+//! │  └─ create jobs                        one API write
+//! │     └─ deploy job                      until its outcome was accepted; linked to the attempt before
+//! │        └─ deployer                     the deployer's own: locate chart, read history, helm, write inventory
+//! └─ readiness                             from the accepted outcome until the component was ready
+//! ```
+//!
+//! The ids of the trace, of its root and of Jobs are derived, so a restarted operator goes on with the same ones; what
+//! it forgets is fractions of seconds, and the write that a Job came from.
+
+mod pass;
+
+pub(super) use pass::{Spans, job_of};
+
+use crate::{
+    controller::Key,
+    telemetry::trace::{self, Span, Tracer},
+};
+use opentelemetry::trace::{SpanContext, SpanId};
+use opentelemetry_semantic_conventions::attribute::{K8S_JOB_NAME, K8S_NAMESPACE_NAME};
+use petri_crds::{EphemeralEnvironment, meta::ANNOTATION_TRACEPARENT};
+use petri_machines::{
+    environment::{Identity, Phase, Record},
+    job::Op,
+    names::{ComponentName, JobName},
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+/// Times of objects are whole seconds: an object that is younger than this is taken to be as old as its first pass.
+const CREATED_JUST_NOW: Duration = Duration::from_secs(2);
+
+/// What is under way in each environment.
+pub(super) struct Trails {
+    tracer: Tracer,
+    open: Mutex<HashMap<Key, Trail>>,
+}
+
+/// What one environment's generation has begun.
+#[derive(Clone, Debug)]
+struct Trail {
+    generation: i64,
+    root: SpanContext,
+    /// The caller's span, if the environment was made by one.
+    parent: Option<SpanContext>,
+    /// The root of an earlier rollout of the same generation.
+    earlier: Option<SpanContext>,
+    began: SystemTime,
+    is_over: bool,
+    jobs: BTreeMap<ComponentName, JobSpan>,
+    /// The last failed attempt of each component.
+    failed: BTreeMap<ComponentName, SpanContext>,
+    settling: BTreeMap<ComponentName, (SystemTime, SpanContext)>,
+}
+
+/// A Job that runs.
+#[derive(Clone, Debug)]
+struct JobSpan {
+    name: JobName,
+    op: Op,
+    place: SpanContext,
+    parent: SpanId,
+    began: SystemTime,
+}
+
+impl Trails {
+    pub(super) fn new(tracer: Tracer) -> Self {
+        Self { tracer, open: Mutex::default() }
+    }
+
+    /// Begins or goes on with the trail of an object as it was read; returns the place of its root.
+    fn found(
+        &self,
+        key: &Key,
+        own: &EphemeralEnvironment,
+        identity: &Identity,
+        record: &Record,
+    ) -> SpanContext {
+        let mut open = self.lock();
+        if let Some(trail) = open.get(key)
+            && trail.generation == identity.generation
+        {
+            return trail.root.clone();
+        }
+        let now = trace::now();
+        let annotations = own.metadata.annotations.as_ref();
+        let parent = annotations.and_then(|all| trace::parse(all.get(ANNOTATION_TRACEPARENT)?));
+        let id = parent.as_ref().map(SpanContext::trace_id);
+        let id = id.unwrap_or_else(|| trace::trace_id(&identity.uid, identity.generation));
+        let sampled = match &parent {
+            Some(parent) => self.tracer.is_on() && parent.is_sampled(),
+            None => self.tracer.samples(id),
+        };
+        let mut trail = Trail {
+            generation: identity.generation,
+            root: root(id, identity, record, sampled),
+            parent,
+            earlier: None,
+            began: began(own, record, now),
+            is_over: rests(record) && record.memory.observed >= identity.generation,
+            jobs: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            settling: BTreeMap::new(),
+        };
+        if let Some(before) = open.remove(key) {
+            self.close(&before, &identity.to_owned(), record, "superseded", None);
+            trail.earlier = Some(before.root);
+            trail.began = now;
+            (trail.jobs, trail.failed, trail.settling) = (before.jobs, before.failed, before.settling);
+        }
+        let place = trail.root.clone();
+        open.insert(key.clone(), trail);
+        place
+    }
+
+    /// A record was stored: what rested may have begun anew, for a retry or because an input changed.
+    fn stored(&self, key: &Key, identity: &Identity, record: &Record) -> Option<SpanContext> {
+        let mut open = self.lock();
+        let trail = open.get_mut(key)?;
+        if trail.is_over && !rests(record) {
+            let (id, sampled) = (trail.root.trace_id(), trail.root.is_sampled());
+            let earlier = std::mem::replace(&mut trail.root, root(id, identity, record, sampled));
+            trail.earlier = Some(earlier);
+            trail.began = trace::now();
+            trail.is_over = false;
+        }
+        Some(trail.root.clone())
+    }
+
+    /// Ends the trail when the record rests.
+    fn ended(&self, key: &Key, identity: &Identity, record: &Record) {
+        match &record.phase {
+            Phase::Ready { .. } => self.over(key, identity, record, "ready", None),
+            Phase::Failed { failure } => {
+                self.over(key, identity, record, "failed", Some(failure.reason.as_str()));
+            }
+            Phase::Pending | Phase::Deploying { .. } | Phase::Terminating { .. } => {}
+        }
+    }
+
+    fn over(
+        &self,
+        key: &Key,
+        identity: &Identity,
+        record: &Record,
+        outcome: &'static str,
+        why: Option<&'static str>,
+    ) {
+        if let Some(trail) = self.lock().get_mut(key) {
+            self.close(trail, identity, record, outcome, why);
+            trail.is_over = true;
+        }
+    }
+
+    fn close(
+        &self,
+        trail: &Trail,
+        identity: &Identity,
+        record: &Record,
+        outcome: &'static str,
+        why: Option<&'static str>,
+    ) {
+        if trail.is_over {
+            return;
+        }
+        let now = trace::now();
+        let leaves = matches!(record.phase, Phase::Terminating { .. });
+        let name =
+            if leaves && outcome != "superseded" { "delete environment" } else { "deploy environment" };
+        let parent = trail.parent.as_ref().map_or(SpanId::INVALID, SpanContext::span_id);
+        let mut span = Span::new(name, &trail.root, parent, trail.began, now)
+            .with("petri.environment.name", &identity.name)
+            .with("petri.environment.uid", &identity.uid)
+            .with("petri.environment.generation", trail.generation)
+            .with("petri.outcome", outcome)
+            .event(outcome, now)
+            .linked(trail.earlier.clone())
+            .failed(why);
+        if let Some(namespace) = record.memory.binding.name() {
+            span = span.with(K8S_NAMESPACE_NAME, namespace);
+        }
+        self.tracer.emit(span);
+    }
+
+    /// A Job was created by the write at `parent`.
+    fn created(&self, key: &Key, component: &ComponentName, job: JobSpan) {
+        if let Some(trail) = self.lock().get_mut(key) {
+            trail.jobs.entry(component.clone()).or_insert(job);
+        }
+    }
+
+    /// The outcome of a Job was accepted at `at`.
+    fn job_ended(
+        &self,
+        key: &Key,
+        component: &ComponentName,
+        unseen: impl FnOnce(&SpanContext) -> Option<JobSpan>,
+        failure: Option<&'static str>,
+        record: &Record,
+        at: SystemTime,
+    ) {
+        let mut open = self.lock();
+        let Some(trail) = open.get_mut(key) else { return };
+        let Some(job) = trail.jobs.remove(component).or_else(|| unseen(&trail.root)) else { return };
+        let name = match job.op {
+            Op::Deploy => "deploy job",
+            Op::Undeploy => "undeploy job",
+        };
+        let mut span = Span::new(name, &job.place, job.parent, job.began, at)
+            .with(K8S_JOB_NAME, &job.name)
+            .with("petri.component", component)
+            .linked(trail.failed.remove(component))
+            .failed(failure);
+        if let Some(namespace) = record.memory.binding.name() {
+            span = span.with(K8S_NAMESPACE_NAME, namespace);
+        }
+        self.tracer.emit(span);
+        if failure.is_some() {
+            trail.failed.insert(component.clone(), job.place);
+        } else if job.op == Op::Deploy {
+            trail.settling.insert(component.clone(), (at, job.place));
+        }
+    }
+
+    /// A component is ready, or was given up on while it became so.
+    fn settled(&self, key: &Key, component: &ComponentName, failure: Option<&'static str>, at: SystemTime) {
+        let mut open = self.lock();
+        let Some(trail) = open.get_mut(key) else { return };
+        let Some((began, job)) = trail.settling.remove(component) else { return };
+        let id = job.trace_id();
+        let place = trace::place(id, trace::fresh(id), job.is_sampled());
+        let parent = if id == trail.root.trace_id() { trail.root.span_id() } else { job.span_id() };
+        let span = Span::new("readiness", &place, parent, began, at).with("petri.component", component);
+        self.tracer.emit(span.linked(Some(job)).failed(failure));
+    }
+
+    /// Forgets an environment that is gone.
+    pub(super) fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Trail>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first rollout of a life has no beginning to be told by: until there are two, the root is the generation's.
+fn root(
+    id: opentelemetry::trace::TraceId,
+    identity: &Identity,
+    record: &Record,
+    sampled: bool,
+) -> SpanContext {
+    let rollout = match record.memory.history.as_slice() {
+        [] | [_] => 0,
+        [.., last] => last.started_at.0,
+    };
+    let what = format!("{} {} {rollout}", identity.uid, identity.generation);
+    trace::place(id, trace::derived(id, &what), sampled)
+}
+
+fn rests(record: &Record) -> bool {
+    matches!(record.phase, Phase::Ready { .. } | Phase::Failed { .. })
+}
+
+/// When a generation began that this process sees for the first time.
+fn began(own: &EphemeralEnvironment, record: &Record, now: SystemTime) -> SystemTime {
+    let rollout = record.memory.history.last().filter(|rollout| rollout.ended_at.is_none());
+    let seconds = rollout.map(|rollout| SystemTime::UNIX_EPOCH + Duration::from_secs(rollout.started_at.0));
+    let is_first = own.metadata.generation == Some(1);
+    let created = own.metadata.creation_timestamp.as_ref().filter(|_| is_first).map(|at| at.0.into());
+    let began = created.or(seconds).unwrap_or(now);
+    if now.duration_since(began).is_ok_and(|age| age > CREATED_JUST_NOW) { began } else { now }
+}
+
+#[cfg(test)]
+mod tests;
