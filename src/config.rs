@@ -3,6 +3,7 @@
 //! A mistake refuses the start and names the field and what it may be; all mistakes are named at once.
 
 mod check;
+pub mod reference;
 
 pub use check::Mistake;
 

@@ -6,10 +6,12 @@
 pub mod cache;
 pub mod caches;
 pub mod key;
+pub mod program;
 pub mod queue;
 mod reduced;
 pub mod run;
 pub mod start;
+pub mod uninstall;
 pub mod watch;
 pub mod watches;
 pub mod workload;

@@ -14,6 +14,7 @@ mod life;
 mod refusals;
 mod repository;
 mod situations;
+mod traces;
 
 pub use faults::faults;
 
@@ -59,6 +60,7 @@ pub fn all() -> Vec<Case> {
         case!("a foreign namespace in the way is left alone", bad_input::foreign),
         case!("a namespace deleted by hand is said, and the deletion still ends", bad_input::lost),
         case!("a chart from an HTTP repository deploys, and a missing version is said", repository::run),
+        case!("a deploy is one trace from its generation to Ready, and no secret is in it", traces::run),
         case!("quota, limits, policy, copied secrets and route stand when it is Ready", furniture::run),
         case!("the operator killed after each kind of write ends where it would have", kill::run),
     ]

@@ -60,6 +60,19 @@ pub fn lint(helm: &Path) -> Result<usize, ChartsError> {
     if wrong.is_empty() { Ok(held) } else { Err(ChartsError::Wrong(wrong)) }
 }
 
+/// Checks the alert rules and runs their tests; returns how many checks held.
+///
+/// Errors: promtool cannot be started, or says that a rule or a test is wrong.
+pub fn alerts(promtool: &Path) -> Result<usize, ChartsError> {
+    let files = path("charts/petri/files");
+    let (rules, tests) = (format!("{files}/rules.yaml"), format!("{files}/rules_test.yaml"));
+    let asked = [["check", "rules", &rules], ["test", "rules", &tests]];
+    for words in &asked {
+        run(promtool, words)?.map_err(|said| ChartsError::Wrong(vec![format!("promtool: {said}")]))?;
+    }
+    Ok(asked.len())
+}
+
 /// Returns the folder of a chart by its path in the repository.
 fn path(chart: &str) -> String {
     format!("{}/../{chart}", env!("CARGO_MANIFEST_DIR"))

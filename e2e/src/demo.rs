@@ -5,7 +5,7 @@ mod table;
 
 pub use elsewhere::{Elsewhere, run_elsewhere};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use petri_crds::EphemeralEnvironment;
@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::lab::{Lab, LabError, Options, Progress};
 use crate::petri::{self, Error, Ground, Petri};
+use crate::traces::{self, Receiver};
 use table::Live;
 
 /// The template of both environments, in `e2e/examples`.
@@ -24,15 +25,15 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// Seconds that the expiring environment is given from now on.
 const TTL_LEFT_SECS: i64 = 8;
 
-/// Runs the demo. With `keep`, the cluster and Petri stay up.
-pub async fn run(keep: bool) -> Result<(), Error> {
+/// Runs the demo. With `keep`, the cluster and Petri stay up; `waterfall` is a folder for the picture of a trace.
+pub async fn run(keep: bool, waterfall: Option<&Path>) -> Result<(), Error> {
     let progress = Progress::new();
     let options = Options::new(LAB);
     let lab = match Lab::up(options).await {
         Err(LabError::Kept(_)) => Lab::attach(LAB).await?,
         up => up?,
     };
-    let told = lab.watched(tell(&lab, &progress)).await;
+    let told = lab.watched(tell(&lab, &progress, waterfall)).await;
     progress.clear();
     if let Err(error) = told {
         let log = Petri { lab: &lab }.operator_log().await.unwrap_or_default();
@@ -62,13 +63,24 @@ fn hand_over(mut lab: Lab) -> Result<(), Error> {
     Ok(())
 }
 
-async fn tell(lab: &Lab, progress: &Progress) -> Result<(), Error> {
-    let petri = Petri::install(lab, progress, &[]).await?;
+async fn tell(lab: &Lab, progress: &Progress, waterfall: Option<&Path>) -> Result<(), Error> {
+    let receiver = match waterfall {
+        Some(_) => Some(Receiver::start(&lab.host_address()).await?),
+        None => None,
+    };
+    let endpoint = receiver.as_ref().map(Receiver::endpoint);
+    let values: Vec<(&str, &str)> =
+        endpoint.iter().map(|endpoint| ("config.otlpEndpoint", endpoint.as_str())).collect();
+    let petri = Petri::install(lab, progress, &values).await?;
     progress.clear();
     heading("1. One template, two environments of it");
     petri.apply(&example(TEMPLATE)).await?;
     println!("applied e2e/examples/{TEMPLATE}");
-    lives(&petri).await
+    lives(&petri).await?;
+    match (&receiver, waterfall) {
+        (Some(receiver), Some(folder)) => draw(receiver, folder).await,
+        _ => Ok(()),
+    }
 }
 
 fn example(file: &str) -> PathBuf {
@@ -112,6 +124,20 @@ async fn lives<G: Ground>(petri: &Petri<'_, G>) -> Result<(), Error> {
         return Err(Error::Wrong(format!("namespaces are left: {}", left.join(", "))));
     }
     println!("no workload namespace, no Job, no release");
+    Ok(())
+}
+
+/// Draws the trace of the environment that was applied first.
+async fn draw(receiver: &Receiver, folder: &Path) -> Result<(), Error> {
+    let spans = traces::deploy_of(receiver, "alpha", Duration::from_secs(10)).await?;
+    let tree = traces::Tree::of(&spans, &spans[0].trace);
+    let root = tree.roots[0];
+    let text = traces::text(&tree, root);
+    println!("\n{text}");
+    for (name, content) in [("demo.txt", text), ("demo.svg", traces::svg(&tree, root))] {
+        let path = folder.join(name);
+        std::fs::write(&path, content).map_err(|source| Error::File { path, source })?;
+    }
     Ok(())
 }
 

@@ -33,6 +33,7 @@ use tokio::sync::{Mutex, watch};
 
 pub(crate) use command::run;
 pub use component::NAMES as COMPONENTS;
+pub use debian::promtool;
 pub use error::LabError;
 pub use process::Death;
 pub use progress::Progress;
@@ -178,6 +179,11 @@ impl Lab {
     /// Address of the node; node ports answer there.
     pub fn node_address(&self) -> String {
         self.addresses.node()
+    }
+
+    /// Address of this machine as the cluster sees it; pods reach what listens there.
+    pub fn host_address(&self) -> String {
+        self.addresses.host()
     }
 
     /// Folder of the components' logs, `NAME.log` each.

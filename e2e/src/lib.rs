@@ -10,5 +10,6 @@ pub mod measure;
 pub mod petri;
 pub mod proxy;
 pub mod rights;
+pub mod traces;
 pub mod verify;
 pub mod workload;

@@ -13,6 +13,8 @@ use crate::lab::{Lab, LabError, Progress, image};
 
 /// The namespace of the operator and of the custom resources.
 pub const MANAGEMENT: &str = "petri-system";
+/// The chart's values that the cases run with: a leader that was killed is followed soon.
+pub const VALUES: [(&str, &str); 1] = [("config.leaseDurationSecs", "5")];
 /// How often a state is looked at that is awaited.
 const LOOK: Duration = Duration::from_millis(250);
 

@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::cases;
 use crate::lab::{Lab, Options, Progress};
-use crate::petri::{Error, Petri, checkout};
+use crate::petri::{self, Error, Petri, checkout};
 
 /// The name of the cluster that the cases run on.
 const LAB: &str = "petri-verify";
@@ -123,7 +123,7 @@ async fn cluster(cases: Vec<cases::Case>, case: Option<&str>, kept: Option<&str>
         Ok(lab) => lab,
         Err(error) => return broken("the cluster", &error),
     };
-    let values = [("config.leaseDurationSecs", "5")];
+    let values = petri::VALUES;
     let installed = match kept {
         Some(_) => Petri { lab: &lab }.helm_upgrade(&values).await.map(|()| Petri { lab: &lab }),
         None => Petri::install(&lab, &progress, &values).await,

@@ -110,3 +110,41 @@ fn the_image_recipe_uses_the_pinned_versions() {
         assert!(recipe.lines().any(|have| have == line), "no line {line:?}");
     }
 }
+
+#[test]
+fn every_alert_names_its_page_and_the_page_has_no_other() {
+    let rules: Value = serde_saphyr::from_str(&read("charts/petri/files/rules.yaml")).unwrap();
+    let operations = read("charts/petri/operations.md");
+    let rules = rules["groups"][0]["rules"].as_array().unwrap();
+    let names: Vec<&str> = rules.iter().filter_map(|rule| rule["alert"].as_str()).collect();
+    assert_eq!(names.len(), rules.len());
+    for rule in rules {
+        let page = format!("operations.md#{}", rule["alert"].as_str().unwrap().to_lowercase());
+        assert_eq!(rule["annotations"]["page"], json!(page));
+    }
+    let pages: Vec<&str> = operations.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    assert_eq!(pages, names);
+    let tested = read("charts/petri/files/rules_test.yaml");
+    for name in names {
+        let told = tested.matches(&format!("alertname: {name}\n        exp_alerts")).count();
+        assert_eq!(told, 1, "{name} has no test in which it fires");
+    }
+}
+
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_that_the_operator_has() {
+    let source = read("src/telemetry/metrics.rs");
+    let asked = read("charts/petri/files/rules.yaml") + &read("charts/petri/files/dashboard.json");
+    let mut seen = 0;
+    for (at, _) in asked.match_indices("petri_") {
+        let name: String =
+            asked[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let name = ["_total", "_bucket", "_info"]
+            .iter()
+            .fold(name.as_str(), |name, end| name.strip_suffix(end).unwrap_or(name));
+        let registered = format!("\"{}\"", name.trim_start_matches("petri_"));
+        assert!(source.contains(&registered), "{name}");
+        seen += 1;
+    }
+    assert!(seen > 20, "{seen}");
+}

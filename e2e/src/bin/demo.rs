@@ -24,16 +24,19 @@ struct Arguments {
     /// Takes the images from this registry (HOST/PATH), not from the nodes.
     #[arg(long, value_name = "HOST/PATH", requires = "kubeconfig")]
     registry: Option<String>,
+    /// Draws the first environment's trace: text to the screen, SVG and text into this folder.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["down", "kubeconfig"])]
+    waterfall: Option<PathBuf>,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Arguments { keep, down, kubeconfig, context, registry } = Arguments::parse();
+    let Arguments { keep, down, kubeconfig, context, registry, waterfall } = Arguments::parse();
     let elsewhere = kubeconfig.is_some();
     let done = match kubeconfig {
         Some(kubeconfig) => demo::run_elsewhere(Elsewhere { kubeconfig, context, registry, keep }).await,
         None if down => demo::down().await,
-        None => demo::run(keep).await,
+        None => demo::run(keep, waterfall.as_deref()).await,
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     eprintln!("demo: {error}");

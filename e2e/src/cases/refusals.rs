@@ -2,7 +2,7 @@
 
 use petri_crds::fixtures::{self, Fixture};
 
-use crate::lab::LabError;
+use crate::lab::{LabError, Progress};
 use crate::petri::{Error, MANAGEMENT, Petri, checkout};
 
 /// Applies every object of `crds/fixtures`: the refused ones must be refused with the sentence they expect.
@@ -49,7 +49,10 @@ pub async fn rights(petri: &Petri<'_>) -> Result<String, Error> {
 /// Lints and renders the charts with every value set that they must bear.
 pub async fn chart(petri: &Petri<'_>) -> Result<String, Error> {
     let helm = petri.lab.bin("helm");
-    let held = tokio::task::spawn_blocking(move || crate::charts::lint(&helm)).await;
+    let promtool = crate::lab::promtool(&Progress::new()).await?;
+    let checked = move || Ok(crate::charts::lint(&helm)? + crate::charts::alerts(&promtool)?);
+    let held: Result<Result<usize, crate::charts::ChartsError>, _> =
+        tokio::task::spawn_blocking(checked).await;
     let held = held.map_err(|error| Error::Wrong(error.to_string()))?;
     let held = held.map_err(|error| Error::Wrong(error.to_string()))?;
     Ok(format!("{held} renderings and refusals hold"))

@@ -122,6 +122,54 @@ pub(super) const CASES: &[Case] = &[
         &["config.leaseDurationSecs=5"],
         Lines(&["leaseDurationSecs: 5", "leaseRenewSecs: 1", "leaseMarginSecs: 1"]),
     ),
+    case(
+        "two replicas are spread and not drained at once",
+        PETRI,
+        &[
+            "replicas=2",
+            r#"topologySpreadConstraints=[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}]"#,
+        ],
+        Lines(&["kind: PodDisruptionBudget", "maxUnavailable: 1", "topologyKey: zone"]),
+    ),
+    case(
+        "nothing but scrapes and probes comes in",
+        PETRI,
+        &["networkPolicy=true"],
+        Lines(&["kind: NetworkPolicy"]),
+    ),
+    case(
+        "monitor, rules and dashboard are offered when asked for",
+        PETRI,
+        &[
+            "monitoring.serviceMonitor=true",
+            "monitoring.rules=true",
+            "monitoring.dashboard=true",
+            r#"monitoring.labels={"release":"prometheus"}"#,
+        ],
+        Lines(&[
+            "kind: ServiceMonitor",
+            "kind: PrometheusRule",
+            "- alert: PetriOperatorDown",
+            r#"grafana_dashboard: "1""#,
+            "release: prometheus",
+        ]),
+    ),
+    case(
+        "an uninstall asks before it removes anything",
+        PETRI,
+        &[r#"uninstall="drain""#],
+        Lines(&[
+            "helm.sh/hook: pre-delete",
+            r#"args: ["--config","/etc/petri/config.yaml","--uninstall","drain"]"#,
+        ]),
+    ),
+    case("an uninstall is never half-hearted", PETRI, &[r#"uninstall="maybe""#], Refused("uninstall")),
+    case(
+        "traces are sampled by a share",
+        PETRI,
+        &["config.traceSamplePercent=101"],
+        Refused("traceSamplePercent"),
+    ),
     case("an unknown value is refused", PETRI, &["workers=3"], Refused("workers")),
     case("a negative number is refused", PETRI, &["config.workers=-1"], Refused("workers")),
     case(

@@ -20,7 +20,8 @@ pub(super) fn check(documents: &[Value]) -> Result<(), String> {
         if !(document["apiVersion"].is_string() && document["kind"].is_string()) {
             say("no apiVersion or kind".to_owned());
         }
-        let pod = &document["spec"]["template"]["spec"];
+        let alone = document["kind"] == "Pod";
+        let pod = if alone { &document["spec"] } else { &document["spec"]["template"]["spec"] };
         if pod.is_object() {
             restricted(pod, &mut say);
         }

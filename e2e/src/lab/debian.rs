@@ -1,10 +1,10 @@
 //! Installs the Debian packages the lab needs on the machine, only those that are missing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::command::{command, run};
 use super::progress::Progress;
-use super::{LabError, lock, pins};
+use super::{LabError, cache, lock, pins};
 
 /// Makes sure that every package of [`pins::HOST_PACKAGES`] is there.
 pub async fn install(progress: &Progress) -> Result<(), LabError> {
@@ -20,6 +20,27 @@ pub async fn install(progress: &Progress) -> Result<(), LabError> {
     run(apt().arg("update")).await?;
     run(apt().args(["install", "--yes", "--no-install-recommends"]).args(&missing)).await?;
     Ok(())
+}
+
+/// Gives Prometheus' tool for rules, out of Debian's package; the package itself is not installed, since that would
+/// start a server on this machine.
+pub async fn promtool(progress: &Progress) -> Result<PathBuf, LabError> {
+    let folder = cache::root().join("debian/prometheus");
+    let promtool = folder.join("usr/bin/promtool");
+    let _lock = lock("debian-prometheus", progress).await?;
+    if promtool.exists() {
+        return Ok(promtool);
+    }
+    progress.step("getting promtool");
+    std::fs::create_dir_all(&folder)?;
+    run(apt().arg("update")).await?;
+    run(apt().args(["download", "prometheus"]).current_dir(&folder)).await?;
+    for entry in std::fs::read_dir(&folder)?.flatten() {
+        if entry.path().extension().is_some_and(|end| end == "deb") {
+            run(command("dpkg-deb").arg("--extract").arg(entry.path()).arg(&folder)).await?;
+        }
+    }
+    Ok(promtool)
 }
 
 fn missing() -> Vec<&'static str> {
