@@ -77,13 +77,14 @@ impl Trails {
         Self { tracer, open: Mutex::default() }
     }
 
-    /// Begins or goes on with the trail of an object as it was read; returns the place of its root.
+    /// Begins or goes on with the trail of an object as it was read from `now` on; returns the place of its root.
     fn found(
         &self,
         key: &Key,
         own: &EphemeralEnvironment,
         identity: &Identity,
         record: &Record,
+        now: SystemTime,
     ) -> SpanContext {
         let mut open = self.lock();
         if let Some(trail) = open.get(key)
@@ -91,7 +92,6 @@ impl Trails {
         {
             return trail.root.clone();
         }
-        let now = trace::now();
         let annotations = own.metadata.annotations.as_ref();
         let parent = annotations.and_then(|all| trace::parse(all.get(ANNOTATION_TRACEPARENT)?));
         let id = parent.as_ref().map(SpanContext::trace_id);
@@ -214,6 +214,8 @@ impl Trails {
         let name = match job.op {
             Op::Deploy => "deploy job",
             Op::Undeploy => "undeploy job",
+            Op::Provision => "provision job",
+            Op::Deprovision => "deprovision job",
         };
         let mut span = Span::new(name, &job.place, job.parent, job.began, at)
             .with(K8S_JOB_NAME, &job.name)

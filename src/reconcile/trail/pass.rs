@@ -59,7 +59,7 @@ impl<'a> Spans<'a> {
         record: &Record,
         began: SystemTime,
     ) -> Self {
-        let root = trails.found(key, own, identity, record);
+        let root = trails.found(key, own, identity, record, began);
         let step = trace::place(root.trace_id(), trace::fresh(root.trace_id()), root.is_sampled());
         let mut spans = Self { trails, key, began, root, step, before: record.clone(), made: Vec::new() };
         spans.done("read", began, None);
@@ -114,7 +114,9 @@ impl<'a> Spans<'a> {
         }
         let (verb, target) = match &effect.write {
             Write::Create { target, .. } => ("create", target),
-            Write::Upsert { target, .. } => ("update", target),
+            Write::Upsert { target, .. } | Write::Replace { target, .. } | Write::Status { target, .. } => {
+                ("update", target)
+            }
             Write::Patch { target, .. } | Write::Finalizers { target, .. } => ("patch", target),
             Write::Delete { target, .. } => ("delete", target),
         };

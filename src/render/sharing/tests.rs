@@ -55,6 +55,7 @@ fn check(command: &Command, sharing: Sharing) -> Result<Vec<Effect>, RenderError
         deployer_pull_policy: "IfNotPresent".to_owned(),
         deployer_cluster_roles: vec![],
         job_deadline_secs: 900,
+        otlp_endpoint: None,
     };
     let cx = RenderContext {
         identity: &identity,
