@@ -80,8 +80,8 @@ fn the_templates_of_the_demo_are_accepted() {
             continue;
         }
         let manifest = std::fs::read_to_string(&path).unwrap();
-        if manifest.contains("kind: EnvironmentTemplate") {
-            assert_eq!(judge_template(&manifest), Some(Ok(())), "{}", path.display());
+        for manifest in manifest.split("\n---\n").filter(|one| one.contains("kind: EnvironmentTemplate")) {
+            assert_eq!(judge_template(manifest), Some(Ok(())), "{}", path.display());
             found += 1;
         }
     }

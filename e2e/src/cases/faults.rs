@@ -5,6 +5,7 @@
 mod deletion;
 mod jobs;
 mod outages;
+mod places;
 mod process;
 mod replicas;
 mod used;
@@ -41,6 +42,7 @@ pub fn faults() -> Vec<Case> {
         case!("deletion ends in each phase, twice in the foreground and by force too", deletion::phases),
         case!("a leader that dies is followed, and one that was frozen writes nothing after", replicas::run),
         case!("ten environments live through a line that delays, cuts, refuses and loses", weather::run),
+        case!("thirty environments race for five places while the operator is killed", places::race),
         case!("the operator was refused nothing and uses the rights it has", used::run),
     ]
 }

@@ -82,7 +82,7 @@ impl Killer {
 }
 
 /// Kills the operator's process, and its Pod so that the kubelet's restart pause does not slow the test.
-async fn strike(petri: &Petri<'_>) -> Result<(), Error> {
+pub(super) async fn strike(petri: &Petri<'_>) -> Result<(), Error> {
     let mut killed = 0;
     for process in
         std::fs::read_dir("/proc").map_err(|source| Error::File { path: "/proc".into(), source })?
