@@ -13,6 +13,7 @@ mod kill;
 mod life;
 mod refusals;
 mod repository;
+mod sharing;
 mod situations;
 mod traces;
 
@@ -62,6 +63,7 @@ pub fn all() -> Vec<Case> {
         case!("a chart from an HTTP repository deploys, and a missing version is said", repository::run),
         case!("a deploy is one trace from its generation to Ready, and no secret is in it", traces::run),
         case!("quota, limits, policy, copied secrets and route stand when it is Ready", furniture::run),
+        case!("environments take turns at one PostgreSQL, and all of it goes by one command", sharing::run),
         case!("the operator killed after each kind of write ends where it would have", kill::run),
     ]
 }

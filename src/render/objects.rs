@@ -1,6 +1,7 @@
 //! The workload namespace, the rights in it, and the labels that everything bears.
 
 use super::{Made, RenderContext, RenderError, Resource, text};
+use crate::adapter::furniture::Furnishing;
 use k8s_openapi::{
     api::{
         core::v1::{Namespace, ServiceAccount},
@@ -49,9 +50,14 @@ pub(super) fn labels(cx: &RenderContext<'_>) -> Labels {
 /// The namespace, already with both labels that make it ours.
 pub(super) fn namespace(name: &NamespaceName, cx: &RenderContext<'_>) -> Result<Made, RenderError> {
     let mut all = cx.namespace_extras.labels.clone();
-    all.extend(labels(cx));
     let mut annotations = cx.namespace_extras.annotations.clone();
     let own = cx.furniture.iter().find(|(id, _)| id.kind == FurnitureKind::Namespace);
+    // The digest says that all of it stands: so all of it must.
+    if let Some((_, Furnishing::Namespace { labels, annotations: more })) = own {
+        all.extend(labels.clone());
+        annotations.extend(more.clone());
+    }
+    all.extend(labels(cx));
     annotations
         .extend(own.map(|(_, made)| (ANNOTATION_DIGEST.to_owned(), made.digest().as_str().to_owned())));
     let metadata = ObjectMeta {
