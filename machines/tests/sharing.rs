@@ -250,7 +250,7 @@ fn fin_13_a_running_provision_job_has_its_grace_and_nothing_is_deprovisioned_bes
 }
 
 #[test]
-fn scenarios_138_to_142_nobody_comes_once_the_deletion_was_seen() {
+fn scenario_142_nobody_comes_once_the_deletion_was_seen() {
     for max in [None, Some(1)] {
         assert_eq!(roster(&[]).register(consumer("e1"), max, true), Err(Refused::Deleting));
         assert!(roster(&[]).register(consumer("e1"), max, false).is_ok());
