@@ -2,6 +2,7 @@
 
 pub mod adapter;
 pub mod apiserver;
+pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;

@@ -3,4 +3,5 @@
 pub mod health;
 pub mod logs;
 pub mod metrics;
+pub mod signals;
 pub mod trace;

@@ -16,6 +16,8 @@ pub const LABEL_SHARED: &str = "petri.run/shared-component";
 pub const OP_OBLIGATION: &str = "obligation";
 /// Label: `true` on a Secret of the management namespace that templates may copy into environments.
 pub const LABEL_SHAREABLE: &str = "petri.run/shareable";
+/// Label on an environment: digest of the identity that made it through petri-apiserver, and may see it there.
+pub const LABEL_OWNER: &str = "petri.run/owner";
 /// Prefix of the label on a workload namespace that consumes a SharedComponent; derived, nothing decides by it.
 pub const LABEL_SHARED_PREFIX: &str = "petri.run/shared-";
 /// Recommended label: who manages the object; always [`MANAGED_BY`].
@@ -40,6 +42,8 @@ pub const ANNOTATION_RETRY: &str = "petri.run/retry";
 pub const ANNOTATION_HOLD: &str = "petri.run/hold";
 /// Annotation on a SharedComponent: UID of an abandoned consumer whose slot may be given away.
 pub const ANNOTATION_FORGET: &str = "petri.run/forget";
+/// Annotation on an environment: the repository that made it through petri-apiserver, for people.
+pub const ANNOTATION_REPOSITORY: &str = "petri.run/repository";
 /// Annotation that carries the W3C trace context from an environment into its Jobs.
 pub const ANNOTATION_TRACEPARENT: &str = "petri.run/traceparent";
 

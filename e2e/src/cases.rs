@@ -2,6 +2,7 @@
 //!
 //! A case is a sentence and a function. They run one after the other on one cluster; each leaves nothing behind.
 
+mod apiserver;
 mod audit;
 mod bad_input;
 mod compat;
@@ -64,6 +65,10 @@ pub fn all() -> Vec<Case> {
         case!("a deploy is one trace from its generation to Ready, and no secret is in it", traces::run),
         case!("quota, limits, policy, copied secrets and route stand when it is Ready", furniture::run),
         case!("environments take turns at one PostgreSQL, and all of it goes by one command", sharing::run),
+        case!(
+            "a pipeline's token brings an environment up through the API server, and down again",
+            apiserver::scenario_240_241_245_248_250_from_a_token_to_an_environment_and_back
+        ),
         case!("the operator killed after each kind of write ends where it would have", kill::run),
     ]
 }

@@ -120,7 +120,7 @@ impl<G: Ground> Petri<'_, G> {
         let mut helm = self.lab.cluster().helm();
         helm.args(["upgrade", "--install", "petri"]).arg(chart);
         helm.args(["--namespace", MANAGEMENT, "--create-namespace"]);
-        helm.args(["--set", "image.tag=dev", "--set", "deployer.image.tag=dev"]);
+        helm.args(["--set", "image.tag=dev,deployer.image.tag=dev,apiserver.image.tag=dev"]);
         for (name, value) in values {
             helm.args(["--set", &format!("{name}={value}")]);
         }

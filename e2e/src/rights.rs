@@ -82,6 +82,41 @@ pub async fn prove(admin: &Config, management: &str) -> Result<usize, RightsErro
     if proof.wrong.is_empty() { Ok(proof.held) } else { Err(RightsError::Wrong(proof.wrong)) }
 }
 
+/// Asks for every right of petri-apiserver, installed by the chart, and returns how many answers were right.
+///
+/// Errors: it has a right too many or too few, or the cluster does not answer.
+pub async fn prove_apiserver(admin: &Client, management: &str) -> Result<usize, RightsError> {
+    let places = table::Places { workload: "", management, shared: "petri-shared" };
+    let user = format!("system:serviceaccount:{management}:petri-apiserver");
+    let outcomes = ask(admin, &user, management, table::apiserver(&places)).await?;
+    let wrong: Vec<_> =
+        outcomes.iter().filter_map(|(name, held)| Some(format!("{name}: {}", held.err()?))).collect();
+    if wrong.is_empty() { Ok(outcomes.len()) } else { Err(RightsError::Wrong(wrong)) }
+}
+
+/// Asks the authorizer, and says of each question whether the answer is the expected one.
+async fn ask(
+    admin: &Client,
+    user: &str,
+    management: &str,
+    questions: Vec<table::Question>,
+) -> Result<Vec<(String, Result<(), &'static str>)>, RightsError> {
+    let asked = stream::iter(questions.into_iter().map(|question| {
+        let admin = admin.clone();
+        async move {
+            let granted = allowed(admin, user, management, &question.attributes).await?;
+            let outcome = match (question.expected, granted) {
+                (true, false) => Err("is missing"),
+                (false, true) => Err("is too much"),
+                _ => Ok(()),
+            };
+            let shown = serde_json::to_value(&question.attributes).unwrap_or(Value::Null);
+            Ok::<_, kube::Error>((shown.to_string(), outcome))
+        }
+    }));
+    Ok(asked.buffer_unordered(16).try_collect().await?)
+}
+
 fn user(management: &str) -> String {
     format!("system:serviceaccount:{management}:petri-operator")
 }
@@ -170,31 +205,22 @@ impl Proof {
         let places =
             table::Places { workload: &self.workload, management: &self.management, shared: "petri-shared" };
         let questions = table::questions(&places);
-        let asked = stream::iter(questions.into_iter().map(|question| {
-            let admin = self.admin.clone();
-            let management = &self.management;
-            async move {
-                let granted = allowed(admin, management, &question.attributes).await?;
-                Ok::<_, kube::Error>((question, granted))
-            }
-        }));
-        let answers: Vec<_> = asked.buffer_unordered(16).try_collect().await?;
-        for (question, granted) in answers {
-            let outcome = match (question.expected, granted) {
-                (true, false) => Err("is missing".to_owned()),
-                (false, true) => Err("is too much".to_owned()),
-                _ => Ok(()),
-            };
-            let shown = serde_json::to_value(&question.attributes).unwrap_or(Value::Null);
-            self.check(&shown.to_string(), outcome);
+        let outcomes = ask(&self.admin, &user(&self.management), &self.management, questions).await?;
+        for (name, outcome) in outcomes {
+            self.check(&name, outcome.map_err(str::to_owned));
         }
         Ok(())
     }
 }
 
-async fn allowed(admin: Client, management: &str, attributes: &ResourceAttributes) -> kube::Result<bool> {
+async fn allowed(
+    admin: Client,
+    user: &str,
+    management: &str,
+    attributes: &ResourceAttributes,
+) -> kube::Result<bool> {
     let spec = SubjectAccessReviewSpec {
-        user: Some(user(management)),
+        user: Some(user.to_owned()),
         groups: Some(groups(management)),
         resource_attributes: Some(attributes.clone()),
         ..Default::default()

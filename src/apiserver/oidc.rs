@@ -4,7 +4,7 @@
 mod keys;
 mod provider;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod token;
 mod verifier;
 

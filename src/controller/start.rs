@@ -13,6 +13,7 @@ use crate::{
     telemetry::{
         health::{self, Probe},
         metrics::Metrics,
+        signals::stopped,
         trace::{Source, Tracer},
     },
 };
@@ -20,10 +21,7 @@ use kube::api::Api;
 use opentelemetry_otlp::ExporterBuildError;
 use petri_crds::{Phase, SharedComponent};
 use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::oneshot,
-};
+use tokio::sync::oneshot;
 use tracing::info;
 
 /// Name of the Lease in the management namespace.
@@ -207,16 +205,4 @@ fn consumers(caches: &Caches) -> BTreeMap<String, i64> {
         (shared.metadata.name.clone().unwrap_or_default(), held.into())
     };
     all.iter().filter_map(|shared| shared.0.as_ref().ok()).map(count).collect()
-}
-
-/// Is done at the first SIGTERM or SIGINT.
-fn stopped() -> io::Result<impl Future<Output = ()>> {
-    let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
-    Ok(async move {
-        let [terminate, interrupt] = &mut signals;
-        tokio::select! {
-            _ = terminate.recv() => info!("SIGTERM received"),
-            _ = interrupt.recv() => info!("SIGINT received"),
-        }
-    })
 }

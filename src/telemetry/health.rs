@@ -6,7 +6,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{fmt, io, net::SocketAddr, sync::Arc};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 /// An answer to a probe: a line for each thing that was looked at.
@@ -35,9 +35,16 @@ fn answer(report: &Report) -> (StatusCode, String) {
 /// Makes the route for metrics; `refresh` is called before each scrape.
 pub fn scrape(metrics: Metrics, refresh: Arc<dyn Fn(&Metrics) + Send + Sync>) -> Router {
     let registry = Arc::new(metrics.registry());
-    let scrape = move || {
+    expose(move || {
         refresh(&metrics);
-        std::future::ready(match metrics::encode(&registry) {
+        metrics::encode(&registry)
+    })
+}
+
+/// Makes the route for metrics out of what encodes them.
+pub fn expose(encode: impl Fn() -> Result<String, fmt::Error> + Clone + Send + Sync + 'static) -> Router {
+    let scrape = move || {
+        std::future::ready(match encode() {
             Ok(text) => {
                 let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
                 ([(header::CONTENT_TYPE, kind)], text).into_response()

@@ -16,6 +16,23 @@ app.kubernetes.io/name: petri-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "petri.apiserverLabels" -}}
+{{ include "petri.apiserverSelectorLabels" . }}
+app.kubernetes.io/part-of: petri
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "petri.apiserverSelectorLabels" -}}
+app.kubernetes.io/name: petri-apiserver
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "petri.apiserverImage" -}}
+{{ .Values.apiserver.image.repository }}:{{ .Values.apiserver.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
 {{- define "petri.operatorImage" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
@@ -31,5 +48,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.config.leaderElection) }}
 {{- fail "replicas > 1 needs config.leaderElection" }}
+{{- end }}
+{{- if and .Values.apiserver.enabled (not .Values.apiserver.env) }}
+{{- fail "apiserver.enabled needs apiserver.env: the issuer, the audience and who may come in" }}
 {{- end }}
 {{- end }}

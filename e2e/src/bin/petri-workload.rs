@@ -1,10 +1,13 @@
-//! petri-workload: api, worker or web of the exemplar charts.
+//! petri-workload: api, worker or web of the exemplar charts, or an issuer of tokens.
 
-use std::{net::SocketAddr, process::ExitCode, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use axum::http::Uri;
 use clap::{Parser, Subcommand};
-use petri_e2e::workload::{self, Database, DatabaseArgs, WorkloadError};
+use petri_e2e::{
+    issuer::{Issuer, Tls},
+    workload::{self, Database, DatabaseArgs, WorkloadError},
+};
 
 #[derive(Parser)]
 #[command(about = "The workload of Petri's exemplar charts")]
@@ -33,6 +36,15 @@ enum Mode {
         #[arg(long, env = "API_URL")]
         api_url: Uri,
     },
+    /// Issues tokens over TLS, as GitHub does.
+    Issuer {
+        /// Its name
+        #[arg(long)]
+        url: String,
+        /// Folder of tls.crt and tls.key
+        #[arg(long)]
+        tls: PathBuf,
+    },
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -56,6 +68,18 @@ async fn run(Args { listen, mode }: Args) -> Result<(), WorkloadError> {
             workload::worker::router(period, seen)
         }
         Mode::Web { greeting, api_url } => workload::web::router(greeting, api_url),
+        Mode::Issuer { url, tls } => return issue(listen, &url, &tls).await,
     };
     workload::serve(listen, router, workload::stopped()?).await
+}
+
+async fn issue(listen: SocketAddr, url: &str, tls: &std::path::Path) -> Result<(), WorkloadError> {
+    let read = |name: &str| std::fs::read_to_string(tls.join(name));
+    let tls = Tls { certificate: read("tls.crt")?, key: read("tls.key")? };
+    let listener = tokio::net::TcpListener::bind(listen).await?;
+    tokio::select! {
+        () = Issuer::new(url).serve(listener, &tls) => {}
+        () = workload::stopped()? => {}
+    }
+    Ok(())
 }

@@ -170,6 +170,37 @@ pub(super) const CASES: &[Case] = &[
         &["config.traceSamplePercent=101"],
         Refused("traceSamplePercent"),
     ),
+    case(
+        "the API server comes with its issuer and its rights",
+        PETRI,
+        &[
+            r#"apiserver.enabled=true"#,
+            r#"apiserver.image.tag="dev""#,
+            r#"apiserver.caConfigMap="issuer""#,
+            r#"apiserver.env={"OIDC_ISSUER":"https://issuer.example","ALLOWED_REPOSITORY_IDS":"74"}"#,
+        ],
+        Lines(&[
+            r#"image: "docker.io/petri/apiserver:dev""#,
+            "serviceAccountName: petri-apiserver",
+            "- name: PETRI_APISERVER_OIDC_ISSUER",
+            r#"value: "https://issuer.example""#,
+            r#"value: "74""#,
+            "verbs: [get, list, watch, create, update, delete]",
+            "configMap: {name: issuer}",
+        ]),
+    ),
+    case(
+        "an API server that knows no issuer is refused",
+        PETRI,
+        &["apiserver.enabled=true"],
+        Refused("apiserver.enabled needs apiserver.env"),
+    ),
+    case(
+        "the API server's namespace is the release's",
+        PETRI,
+        &["apiserver.enabled=true", r#"apiserver.env={"NAMESPACE":"other"}"#],
+        Refused("NAMESPACE"),
+    ),
     case("an unknown value is refused", PETRI, &["workers=3"], Refused("workers")),
     case("a negative number is refused", PETRI, &["config.workers=-1"], Refused("workers")),
     case(

@@ -17,12 +17,14 @@ use super::progress::Progress;
 use super::{LabError, blocking};
 
 pub use layer::Layer;
-pub use rust::profile;
+pub use rust::{profile, program};
 
 /// Sandbox of every pod.
 pub const PAUSE: &str = "docker.io/petri/pause:1";
 /// The operator.
 pub const OPERATOR: &str = "docker.io/petri/operator:dev";
+/// The API server.
+pub const APISERVER: &str = "docker.io/petri/apiserver:dev";
 /// The deployer with helm, git and the exemplar charts below `/charts`.
 pub const DEPLOYER: &str = "docker.io/petri/deployer:dev";
 /// The tiny HTTP workload of the exemplar charts.

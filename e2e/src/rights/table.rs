@@ -80,6 +80,10 @@ const TABLE: &[Row] = &[
     (PETRI, "sharedcomponentproviders/finalizers", "", "", "", ""),
 ];
 
+/// What petri-apiserver may do, in the management namespace and nowhere else.
+const APISERVER: &[(&str, &str, &str)] =
+    &[(PETRI, "ephemeralenvironments", "glwcud"), (PETRI, "environmenttemplates", "l"), ("", "events", "l")];
+
 /// ClusterRoles that somebody might like to bind, and whether the operator may.
 const BINDABLE: &[(&str, bool)] = &[
     ("admin", true),
@@ -111,6 +115,22 @@ pub(super) fn questions(places: &Places<'_>) -> Vec<Question> {
         for verb in ["bind", "escalate"] {
             let attributes = attributes(RBAC, "clusterroles", verb, "", Some(role));
             all.push(Question { attributes, expected: expected && verb == "bind" });
+        }
+    }
+    all
+}
+
+/// Lists the same questions about petri-apiserver.
+pub(super) fn apiserver(places: &Places<'_>) -> Vec<Question> {
+    let mut all = Vec::new();
+    for &(group, resource, ..) in TABLE {
+        let granted =
+            APISERVER.iter().find(|row| (row.0, row.1) == (group, resource)).map_or("", |row| row.2);
+        for place in ["", "kube-system", places.management, places.shared] {
+            for &(letter, verb) in VERBS {
+                let expected = place == places.management && granted.contains(letter);
+                all.push(Question { attributes: attributes(group, resource, verb, place, None), expected });
+            }
         }
     }
     all

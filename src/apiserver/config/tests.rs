@@ -174,3 +174,63 @@ fn every_mistake_is_named_at_once() {
     let not_utf8 = [("ADDRESS".to_owned(), Err(()))].into();
     assert!(Config::read(not_utf8, None).unwrap_err().to_string().contains("ADDRESS: must be UTF-8"));
 }
+
+/// One of the example configurations, and its policy's answer to the claims of a token.
+fn example(name: &str, claims: serde_json::Value) -> (Config, Result<(), crate::apiserver::policy::Refusal>) {
+    use crate::apiserver::identity::{Bearer, Principal};
+    let path = format!("{}/e2e/examples/apiserver/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let values: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let env = values["apiserver"]["env"].as_object().unwrap();
+    let variables = env.iter().map(|(name, value)| (name.clone(), Ok(value.as_str().unwrap().to_owned())));
+    let config = Config::read(variables.collect(), None).unwrap();
+    let Auth::Oidc(oidc) = &config.auth else { panic!("an issuer") };
+    let claims = claims.as_object().unwrap();
+    let bearer = Bearer::read(&oidc.issuer, "s", claims, &oidc.claims, oidc.admin.as_ref()).unwrap();
+    let answer = config.policy.admit(Some(&Principal::Oidc(Box::new(bearer))));
+    (config, answer)
+}
+
+#[test]
+fn api_04_the_example_configurations_let_in_whom_they_should_and_nobody_else() {
+    use serde_json::json;
+    for (name, claims, admitted) in [
+        // As GitHub writes them, with the subject's old and new form: it is not looked at.
+        (
+            "github",
+            json!({"repository": "github/x", "repository_owner_id": "9919", "repository_id": "1"}),
+            true,
+        ),
+        (
+            "github",
+            json!({"repository": "octocat/x", "repository_owner_id": "1", "repository_id": "1296269"}),
+            true,
+        ),
+        (
+            "github",
+            json!({"repository": "github/x", "repository_owner_id": "666", "repository_id": "667"}),
+            false,
+        ),
+        ("github", json!({"repository_owner": "github"}), false),
+        ("gitlab", json!({"namespace_path": "acme", "project_path": "acme/app", "project_id": "1"}), true),
+        (
+            "gitlab",
+            json!({"namespace_path": "acme/platform", "project_path": "acme/platform/x", "project_id": "2"}),
+            true,
+        ),
+        (
+            "gitlab",
+            json!({"namespace_path": "acme/other", "project_path": "acme/other/x", "project_id": "4711"}),
+            true,
+        ),
+        (
+            "gitlab",
+            json!({"namespace_path": "acme/other", "project_path": "acme/other/x", "project_id": "4712"}),
+            false,
+        ),
+        ("generic", json!({"repo": "acme/platform/tools"}), true),
+        ("generic", json!({"repo": "acme/platform", "groups": ["platform-admins"]}), false),
+    ] {
+        let (_, answer) = example(name, claims.clone());
+        assert_eq!(answer.is_ok(), admitted, "{name}: {claims}");
+    }
+}

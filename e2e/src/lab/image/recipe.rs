@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::layer::{Layer, sha256};
 use super::root::Root;
-use super::{DEPLOYER, Image, OPERATOR, PAUSE, POSTGRES, WORKLOAD, profile, rust};
+use super::{APISERVER, DEPLOYER, Image, OPERATOR, PAUSE, POSTGRES, WORKLOAD, profile, rust};
 use crate::lab::progress::Progress;
 use crate::lab::{LabError, blocking, gobuild, pins};
 
@@ -35,6 +35,7 @@ pub async fn all(progress: &Progress) -> Result<Vec<Image>, LabError> {
     let below_deployer = vec![base.clone(), helm().await?, charts().await?];
     Ok(vec![
         with_program(OPERATOR, "petri-operator", &programs, vec![base.clone()]).await?,
+        with_program(APISERVER, "petri-apiserver", &programs, vec![base.clone()]).await?,
         with_program(DEPLOYER, "petri-deployer", &programs, below_deployer).await?,
         with_program(WORKLOAD, "petri-workload", &programs, vec![base]).await?,
         Image {

@@ -25,7 +25,8 @@ pub async fn build(profile: &str, progress: &Progress) -> Result<PathBuf, LabErr
     progress.step(format!("building petri's programs (profile {profile})"));
     let mut build = cargo();
     build.args(["build", "--quiet", "--profile", profile, "--package", "petri", "--package", "petri-e2e"]);
-    for program in ["petri-operator", "petri-deployer", "petri-workload"] {
+    for program in ["petri-operator", "petri-deployer", "petri-apiserver", "kubectl-petri", "petri-workload"]
+    {
         build.args(["--bin", program]);
     }
     run(&mut build).await?;
@@ -33,6 +34,11 @@ pub async fn build(profile: &str, progress: &Progress) -> Result<PathBuf, LabErr
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(std::io::Error::from)?;
     let target = PathBuf::from(metadata["target_directory"].as_str().unwrap_or("target"));
     Ok(target.join(if profile == "dev" { "debug" } else { profile }))
+}
+
+/// Builds the programs, or finds that they are built, and returns where the program `name` is.
+pub async fn program(name: &str, progress: &Progress) -> Result<PathBuf, LabError> {
+    Ok(build(&profile(), progress).await?.join(name))
 }
 
 /// Layer with the program `name` of `folder` at `/usr/local/bin`; made anew only when cargo has written it anew.

@@ -1,0 +1,217 @@
+//! From a token to an environment and back: a real issuer over TLS, the API server with the rights of its chart, and
+//! kubectl-petri as a pipeline runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::Api;
+use petri_crds::EnvironmentTemplate;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+use super::bad_input::cleaned;
+use crate::issuer::Tls;
+use crate::lab::{Progress, image};
+use crate::petri::{Error, MANAGEMENT, Petri, checkout};
+
+const ISSUER: &str = "https://issuer.petri-issuer.svc.cluster.local:8443";
+const ISSUER_PROXY: &str = "/api/v1/namespaces/petri-issuer/services/https:issuer:8443/proxy";
+const API_PROXY: &str = "/api/v1/namespaces/petri-system/services/petri-apiserver:80/proxy";
+/// Unknown keys are looked for once in this time.
+const REFRESH: Duration = Duration::from_secs(31);
+const LEASE: (&str, &str) = ("config.leaseDurationSecs", "5");
+
+/// Up, a URL, a new signing key, other repositories that see nothing, down; and exactly the rights of the table.
+pub async fn scenario_240_241_245_248_250_from_a_token_to_an_environment_and_back(
+    petri: &Petri<'_>,
+) -> Result<String, Error> {
+    let tls = Tls::for_names(&["issuer.petri-issuer.svc.cluster.local", "localhost"]);
+    issuer(petri, &tls).await?;
+    let values = [
+        LEASE,
+        ("apiserver.enabled", "true"),
+        ("apiserver.caConfigMap", "issuer"),
+        ("apiserver.env.OIDC_ISSUER", ISSUER),
+        ("apiserver.env.OIDC_AUDIENCE", "petri"),
+        ("apiserver.env.ORGANIZATION_CLAIM", "repository_owner"),
+        ("apiserver.env.ALLOWED_ORGANIZATIONS", "acme"),
+        ("apiserver.env.REPOSITORY_CLAIM", "repository"),
+    ];
+    petri.helm_upgrade(&values).await?;
+    let told = pipeline(petri, &tls).await;
+    petri.helm_upgrade(&[LEASE]).await?;
+    petri.lab.kubectl(&["delete", "namespace", "petri-issuer", "--wait=false"]).await?;
+    petri.lab.kubectl(&["delete", "configmap", "issuer", "-n", MANAGEMENT]).await?;
+    petri.lab.kubectl(&["delete", "etmpl", "ci", "-n", MANAGEMENT, "--ignore-not-found"]).await?;
+    told
+}
+
+async fn issuer(petri: &Petri<'_>, tls: &Tls) -> Result<(), Error> {
+    let client = petri.lab.client();
+    petri.lab.kubectl(&["create", "namespace", "petri-issuer"]).await?;
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "petri-issuer");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "issuer"},
+        "stringData": {"tls.crt": tls.certificate, "tls.key": tls.key}});
+    petri.apply_object(&secrets, &object(secret)?).await?;
+    let authorities: Api<ConfigMap> = Api::namespaced(client, MANAGEMENT);
+    let authority = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "issuer"},
+        "data": {"ca.crt": tls.certificate}});
+    petri.apply_object(&authorities, &object(authority)?).await?;
+    let template = json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "EnvironmentTemplate",
+        "metadata": {"name": "ci", "namespace": MANAGEMENT},
+        "spec": {"components": [{"name": "db", "helm": {"path": "/charts/postgres"}}],
+            "ingress": {"domain": "preview.example.com"}}});
+    petri.apply_object(&petri.templates(), &object::<EnvironmentTemplate>(template)?).await?;
+    petri.apply(&checkout().join("e2e/fixtures/issuer.yaml")).await?;
+    let wait = ["rollout", "status", "deployment/issuer", "-n", "petri-issuer", "--timeout=60s"];
+    petri.lab.kubectl(&wait).await?;
+    Ok(())
+}
+
+fn object<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Error> {
+    serde_json::from_value(value).map_err(|error| Error::Wrong(error.to_string()))
+}
+
+/// Posts to the issuer, through the cluster's own proxy.
+async fn tell_issuer(petri: &Petri<'_>, path: &str, body: &Value) -> Result<String, Error> {
+    let request =
+        http::Request::post(format!("{ISSUER_PROXY}{path}")).header("content-type", "application/json");
+    let request = request.body(body.to_string().into_bytes());
+    let request = request.map_err(|error| Error::Wrong(error.to_string()))?;
+    Ok(petri.lab.client().request_text(request).await?)
+}
+
+async fn pipeline(petri: &Petri<'_>, tls: &Tls) -> Result<String, Error> {
+    let held = crate::rights::prove_apiserver(&petri.lab.client(), MANAGEMENT).await;
+    let held = held.map_err(|error| Error::Wrong(error.to_string()))?;
+    doors(petri).await?;
+    let runner = Runner::start(petri, tls).await?;
+    let acme = json!({"sub": "repo:acme/app:ref:refs/heads/main", "repository": "acme/app", "repository_owner": "acme"});
+    tell_issuer(petri, "/claims", &acme).await?;
+    let up = runner.ci(&["up", "pr-1", "--template", "ci", "--ttl", "1h"], 0).await?;
+    let url = up.lines().find_map(|line| line.strip_prefix("url: ")).unwrap_or_default();
+    if url != "http://pr-1.preview.example.com" {
+        return Err(Error::Wrong(format!("the URL {url:?} in\n{up}")));
+    }
+    let made = petri.environments().get("pr-1").await?;
+    let annotations = made.metadata.annotations.unwrap_or_default();
+    if annotations.get("petri.run/repository").map(String::as_str) != Some("acme/app") {
+        return Err(Error::Wrong(format!("the owner is not written down: {annotations:?}")));
+    }
+    tokio::time::sleep(REFRESH).await;
+    tell_issuer(petri, "/rotate", &json!({})).await?;
+    runner.ci(&["wait", "pr-1"], 0).await?;
+    for (repository, owner) in [("acme/other", "acme"), ("evil/app", "evil")] {
+        tell_issuer(
+            petri,
+            "/claims",
+            &json!({"sub": "x", "repository": repository, "repository_owner": owner}),
+        )
+        .await?;
+        runner.ci(&["wait", "pr-1"], 3).await?;
+    }
+    runner.ci(&["up", "pr-2", "--template", "ci"], 3).await?;
+    tell_issuer(petri, "/claims", &acme).await?;
+    runner.ci(&["down", "pr-1", "--wait"], 0).await?;
+    petri.until_gone("pr-1", Duration::from_secs(1)).await?;
+    cleaned(petri).await?;
+    Ok(format!("Ready at {url}, gone again; {held} rights hold"))
+}
+
+/// Health is open, nothing else is.
+async fn doors(petri: &Petri<'_>) -> Result<(), Error> {
+    for (path, open) in
+        [("/healthz", true), ("/readyz", true), ("/v1/environments", false), ("/openapi.json", false)]
+    {
+        let request = http::Request::get(format!("{API_PROXY}{path}")).body(Vec::new());
+        let request = request.map_err(|error| Error::Wrong(error.to_string()))?;
+        let answer = petri.lab.client().request_text(request).await;
+        if answer.is_ok() != open {
+            return Err(Error::Wrong(format!("{path} without a token: {answer:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// A pipeline's machine: what GitHub sets in its environment, and a way to both servers.
+struct Runner {
+    program: PathBuf,
+    authority: PathBuf,
+    api: Forward,
+    issuer: Forward,
+}
+
+impl Runner {
+    async fn start(petri: &Petri<'_>, tls: &Tls) -> Result<Self, Error> {
+        let authority = std::env::temp_dir().join(format!("petri-issuer-{}.pem", std::process::id()));
+        std::fs::write(&authority, &tls.certificate)
+            .map_err(|source| Error::File { path: authority.clone(), source })?;
+        Ok(Self {
+            program: image::program("kubectl-petri", &Progress::new()).await?,
+            authority,
+            api: Forward::start(petri, MANAGEMENT, "service/petri-apiserver", 80).await?,
+            issuer: Forward::start(petri, "petri-issuer", "service/issuer", 8443).await?,
+        })
+    }
+
+    /// Runs `kubectl-petri ci` and returns what it printed, if it ended with this code.
+    async fn ci(&self, arguments: &[&str], code: i32) -> Result<String, Error> {
+        let mut command = Command::new(&self.program);
+        command.arg("ci").args(arguments).args(["--timeout", "3m"]).env_clear();
+        command.env("PETRI_SERVER", format!("http://127.0.0.1:{}", self.api.port));
+        command.env("PETRI_CA_FILE", &self.authority);
+        command.env("ACTIONS_ID_TOKEN_REQUEST_URL", format!("https://localhost:{}/token", self.issuer.port));
+        command.env("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "of-this-job");
+        command.env("GITHUB_REPOSITORY", "acme/app");
+        let output = command.output().await;
+        let output = output.map_err(|source| Error::File { path: self.program.clone(), source })?;
+        if output.status.code() == Some(code) {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let Output { status, stdout, stderr } = output;
+        let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        let said = format!("{status} instead of {code}\n{stdout}{stderr}");
+        Err(Error::Program { program: format!("kubectl-petri ci {}", arguments.join(" ")), said })
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.authority);
+    }
+}
+
+/// `kubectl port-forward` to a service, ended when dropped.
+struct Forward {
+    port: u16,
+    _kubectl: Child,
+}
+
+impl Forward {
+    async fn start(petri: &Petri<'_>, namespace: &str, target: &str, port: u16) -> Result<Self, Error> {
+        let kubectl: &Path = &petri.lab.bin("kubectl");
+        let failed = |source| Error::File { path: kubectl.to_owned(), source };
+        let mut child = Command::new(kubectl)
+            .arg("--kubeconfig")
+            .arg(petri.lab.kubeconfig())
+            .args(["port-forward", "--namespace", namespace, target, &format!(":{port}")])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.as_mut() {
+            let mut reader = BufReader::new(stdout);
+            let read = tokio::time::timeout(Duration::from_secs(20), reader.read_line(&mut line)).await;
+            read.map_err(|_| Error::Wrong(format!("no way to {target}")))?.map_err(failed)?;
+        }
+        let (_, rest) = line.split_once("127.0.0.1:").unwrap_or_default();
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let port = digits.parse().map_err(|_| Error::Wrong(format!("port-forward to {target}: {line:?}")))?;
+        Ok(Self { port, _kubectl: child })
+    }
+}
