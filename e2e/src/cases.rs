@@ -67,7 +67,7 @@ pub fn all() -> Vec<Case> {
         case!("environments take turns at one PostgreSQL, and all of it goes by one command", sharing::run),
         case!(
             "a pipeline's token brings an environment up through the API server, and down again",
-            apiserver::scenario_240_241_245_248_250_from_a_token_to_an_environment_and_back
+            apiserver::scenario_240_241_245_248_249_250_from_a_token_to_an_environment_and_back
         ),
         case!("the operator killed after each kind of write ends where it would have", kill::run),
     ]

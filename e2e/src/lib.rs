@@ -1,5 +1,6 @@
 //! The lab: a real cluster on this machine, and what the tests and the demo run on it.
 
+pub mod api_check;
 pub mod cases;
 pub mod charts;
 pub mod cluster;

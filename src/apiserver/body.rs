@@ -7,9 +7,13 @@ use axum::{
 };
 use petri_crds::{EnvValue, SecretKeyRef, Ttl};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
 use std::{collections::BTreeMap, error::Error, time::Duration};
 use tokio::time::timeout;
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::{RefOr, schema::Schema},
+};
 
 /// Longest body.
 pub const BODY_MAX: usize = 1 << 20;
@@ -30,7 +34,12 @@ pub struct Wanted {
     pub name: String,
     /// Name of its template; needed when the environment does not exist yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, min_length = 1, max_length = 253)]
+    #[schema(
+        nullable = false,
+        min_length = 1,
+        max_length = 253,
+        pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+    )]
     pub template: Option<String>,
     /// Where it comes from, for people and tools; a field of it that is absent stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,16 +47,41 @@ pub struct Wanted {
     pub source: Option<WantedSource>,
     /// Helm values for every Helm component, as in `--set`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = values_schema)]
     pub values: Option<BTreeMap<String, String>>,
     /// Environment variables for every Helm component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(schema_with = variables_schema)]
     pub env: Option<BTreeMap<String, WantedVariable>>,
     /// How long it lives, from its creation: a Go duration such as `90m`; `0` is for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, max_length = 64)]
+    #[schema(nullable = false, max_length = 24, pattern = "^(|0|([0-9]{1,5}(s|m|h)){1,3})$")]
     pub ttl: Option<String>,
+}
+
+/// Most values, and the longest one: as in the custom resource.
+const VALUES_MAX: usize = 256;
+const VALUE_MAX: usize = 131_072;
+/// Most variables, and the longest one.
+const VARIABLES_MAX: usize = 128;
+const VARIABLE_MAX: usize = 32_768;
+
+/// What the derive cannot say: names that may be keys.
+fn object(schema: serde_json::Value) -> RefOr<Schema> {
+    serde_json::from_value(schema).unwrap_or_else(|_| RefOr::T(Schema::default()))
+}
+
+fn values_schema() -> RefOr<Schema> {
+    object(
+        json!({"type": "object", "maxProperties": VALUES_MAX, "propertyNames": {"pattern": "^[^.=][^=]*$"},
+        "additionalProperties": {"type": "string", "maxLength": VALUE_MAX}}),
+    )
+}
+
+fn variables_schema() -> RefOr<Schema> {
+    object(json!({"type": "object", "maxProperties": VARIABLES_MAX,
+        "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+        "additionalProperties": {"$ref": "#/components/schemas/WantedVariable"}}))
 }
 
 /// Where an environment comes from.
@@ -85,6 +119,7 @@ pub enum WantedVariable {
 #[serde(deny_unknown_fields)]
 pub struct WantedText {
     /// The text.
+    #[schema(max_length = 32768)]
     pub value: String,
 }
 
@@ -101,8 +136,10 @@ pub struct WantedReference {
 #[serde(deny_unknown_fields)]
 pub struct WantedKey {
     /// Name of a shared component of the template.
+    #[schema(min_length = 1, max_length = 63)]
     pub component: String,
     /// Key of its binding.
+    #[schema(min_length = 1, max_length = 253)]
     pub key: String,
 }
 
@@ -141,6 +178,57 @@ impl Wanted {
             && (ttl.len() > 64 || Ttl::parse(ttl).is_err())
         {
             return Err(ApiError::invalid("ttl: must be a Go duration such as 90m or 48h, 0, or empty"));
+        }
+        let source = self.source.clone().unwrap_or_default();
+        for (name, text, max) in
+            [("repo", source.repo, 2048), ("branch", source.branch, 256), ("sha", source.sha, 128)]
+        {
+            if text.is_some_and(|text| text.chars().count() > max) {
+                return Err(ApiError::invalid(format!("source.{name}: must have at most {max} characters")));
+            }
+        }
+        self.check_values()?;
+        self.check_variables()
+    }
+
+    fn check_values(&self) -> Result<(), ApiError> {
+        let values = self.values.iter().flatten();
+        if self.values.as_ref().is_some_and(|values| values.len() > VALUES_MAX) {
+            return Err(ApiError::invalid(format!("values: at most {VALUES_MAX}")));
+        }
+        for (path, value) in values {
+            if path.is_empty() || path.starts_with('.') || path.contains('=') {
+                let why = "values: a key is a path as in --set: not empty, no leading dot, no equals sign";
+                return Err(ApiError::invalid(why));
+            }
+            if value.chars().count() > VALUE_MAX {
+                return Err(ApiError::invalid(format!("values: a value has at most {VALUE_MAX} characters")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_variables(&self) -> Result<(), ApiError> {
+        if self.env.as_ref().is_some_and(|env| env.len() > VARIABLES_MAX) {
+            return Err(ApiError::invalid(format!("env: at most {VARIABLES_MAX}")));
+        }
+        for (name, value) in self.env.iter().flatten() {
+            let inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(inner) {
+                return Err(ApiError::invalid("env: a name has letters, digits and _, and no digit first"));
+            }
+            let fits = |text: &str, max| (1..=max).contains(&text.chars().count());
+            let good = match value {
+                WantedVariable::Text(value) | WantedVariable::Value(WantedText { value }) => {
+                    value.chars().count() <= VARIABLE_MAX
+                }
+                WantedVariable::Reference(WantedReference {
+                    secret_key_ref: WantedKey { component, key },
+                }) => fits(component, 63) && fits(key, 253),
+            };
+            if !good {
+                return Err(ApiError::invalid(format!("env.{name}: is too long, or refers to nothing")));
+            }
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use kube::{
 };
 use petri_crds::{
     EnvironmentTemplate, EphemeralEnvironment,
-    meta::{ANNOTATION_REPOSITORY, LABEL_OWNER},
+    meta::{ANNOTATION_REPOSITORY, ANNOTATION_TRACEPARENT, LABEL_OWNER},
 };
 use serde_json::{Value, json};
 
@@ -144,8 +144,20 @@ impl Cluster {
         &self,
         principal: &Principal,
         name: &str,
+        parent: Option<&str>,
         change: impl Fn(&mut Value) -> Result<(), ApiError>,
     ) -> Result<(Written, DynamicObject), ApiError> {
+        // The trace of the request becomes the parent of the rollout's, if there is a rollout.
+        let change = |object: &mut Value| {
+            let before = object.get("spec").cloned();
+            change(object)?;
+            if object.get("spec") != before.as_ref()
+                && let Some(parent) = parent
+            {
+                annotate(object, ANNOTATION_TRACEPARENT, parent)?;
+            }
+            Ok(())
+        };
         match timed(CALL_MAX, self.environments.get_opt(name)).await? {
             Some(found) if !may_see(principal, &found) => Err(ApiError::name_taken()),
             Some(found) => self.change(name, found, change).await,
@@ -224,6 +236,19 @@ impl Cluster {
         }
         Err(ApiError::conflict())
     }
+}
+
+/// Sets an annotation.
+///
+/// # Errors
+/// The object has metadata of another form than any.
+pub fn annotate(object: &mut Value, name: &str, value: &str) -> Result<(), ApiError> {
+    let metadata =
+        object.get_mut("metadata").and_then(Value::as_object_mut).ok_or_else(ApiError::internal)?;
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    let annotations = annotations.as_object_mut().ok_or_else(ApiError::internal)?;
+    annotations.insert(name.to_owned(), value.into());
+    Ok(())
 }
 
 /// What changes when somebody writes anything but the status.

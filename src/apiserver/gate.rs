@@ -94,16 +94,18 @@ pub async fn keep(State(app): State<App>, mut request: Request, next: Next) -> R
     Ok(next.run(request).await)
 }
 
-/// Names need no escapes, so there is one way to write a path; and only lists are asked with a query.
+/// Names need no escapes, so there is one way to write a path.
 fn shape(request: &Request) -> Result<(), ApiError> {
     let path = request.uri().path();
-    if path.contains(['%', '\\']) || path.contains("//") {
-        return Err(ApiError::no_route());
-    }
-    let is_list = matches!(path, "/v1/environments" | "/v1/templates")
+    if path.contains(['%', '\\']) || path.contains("//") { Err(ApiError::no_route()) } else { Ok(()) }
+}
+
+/// Refuses a query where a request matches a route that has none; only lists have one.
+pub async fn no_query(request: Request, next: Next) -> Result<Response, ApiError> {
+    let is_list = matches!(request.uri().path(), "/v1/environments" | "/v1/templates")
         && matches!(*request.method(), Method::GET | Method::HEAD);
     if request.uri().query().is_some() && !is_list {
         return Err(ApiError::invalid("query: nothing may be there"));
     }
-    Ok(())
+    Ok(next.run(request).await)
 }

@@ -11,4 +11,6 @@ mod verifier;
 pub use keys::{KeySet, NoKeys};
 pub use provider::{FetchError, Provider, ProviderError, is_issuer};
 pub use token::Refused;
+#[cfg(test)]
+pub(crate) use token::reads;
 pub use verifier::{AuthError, Expect, Source, Verifier};

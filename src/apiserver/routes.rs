@@ -10,7 +10,7 @@ use axum::{
     body::Body,
     extract::State,
     http::{StatusCode, header},
-    middleware::from_fn_with_state,
+    middleware::{from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -66,6 +66,7 @@ pub fn router(app: App) -> Router {
     let described = move || std::future::ready(reply(StatusCode::OK, &description));
     let inside = routes
         .route("/openapi.json", get(described))
+        .route_layer(from_fn(gate::no_query))
         .fallback(async || ApiError::no_route())
         .method_not_allowed_fallback(async || ApiError::method())
         .layer(from_fn_with_state(app.clone(), gate::keep))

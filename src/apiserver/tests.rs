@@ -5,6 +5,7 @@ mod bad_input;
 mod fake;
 mod handlers;
 mod operations;
+mod random;
 
 use super::{
     App, Authenticator, Cluster, Metrics, Policy, Readiness,

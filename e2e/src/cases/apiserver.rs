@@ -1,12 +1,14 @@
 //! From a token to an environment and back: a real issuer over TLS, the API server with the rights of its chart, and
 //! kubectl-petri as a pipeline runs it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::api::Api;
+use kube::api::{Api, ListParams};
 use petri_crds::EnvironmentTemplate;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -15,7 +17,7 @@ use tokio::process::{Child, Command};
 use super::bad_input::cleaned;
 use crate::issuer::Tls;
 use crate::lab::{Progress, image};
-use crate::petri::{Error, MANAGEMENT, Petri, checkout};
+use crate::petri::{Error, MANAGEMENT, Petri, checkout, is_ready, namespace_of};
 
 const ISSUER: &str = "https://issuer.petri-issuer.svc.cluster.local:8443";
 const ISSUER_PROXY: &str = "/api/v1/namespaces/petri-issuer/services/https:issuer:8443/proxy";
@@ -25,7 +27,7 @@ const REFRESH: Duration = Duration::from_secs(31);
 const LEASE: (&str, &str) = ("config.leaseDurationSecs", "5");
 
 /// Up, a URL, a new signing key, other repositories that see nothing, down; and exactly the rights of the table.
-pub async fn scenario_240_241_245_248_250_from_a_token_to_an_environment_and_back(
+pub async fn scenario_240_241_245_248_249_250_from_a_token_to_an_environment_and_back(
     petri: &Petri<'_>,
 ) -> Result<String, Error> {
     let tls = Tls::for_names(&["issuer.petri-issuer.svc.cluster.local", "localhost"]);
@@ -101,6 +103,7 @@ async fn pipeline(petri: &Petri<'_>, tls: &Tls) -> Result<String, Error> {
     if annotations.get("petri.run/repository").map(String::as_str) != Some("acme/app") {
         return Err(Error::Wrong(format!("the owner is not written down: {annotations:?}")));
     }
+    update(petri, &runner).await?;
     tokio::time::sleep(REFRESH).await;
     tell_issuer(petri, "/rotate", &json!({})).await?;
     runner.ci(&["wait", "pr-1"], 0).await?;
@@ -119,6 +122,29 @@ async fn pipeline(petri: &Petri<'_>, tls: &Tls) -> Result<String, Error> {
     petri.until_gone("pr-1", Duration::from_secs(1)).await?;
     cleaned(petri).await?;
     Ok(format!("Ready at {url}, gone again; {held} rights hold"))
+}
+
+/// A changed value is rolled out in place: the same object and namespace, another Job.
+async fn update(petri: &Petri<'_>, runner: &Runner) -> Result<(), Error> {
+    let before = petri.environments().get("pr-1").await?;
+    let namespace = namespace_of(&before)?;
+    let jobs: Api<Job> = Api::namespaced(petri.lab.client(), &namespace);
+    let uids = async || -> Result<BTreeSet<String>, Error> {
+        let found = jobs.list(&ListParams::default()).await?;
+        Ok(found.into_iter().filter_map(|job| job.metadata.uid).collect())
+    };
+    let first = uids().await?;
+    runner.ci(&["up", "pr-1", "--set", "marker=second"], 0).await?;
+    let after = petri.environments().get("pr-1").await?;
+    let second = uids().await?;
+    let same = before.metadata.uid == after.metadata.uid && namespace == namespace_of(&after)?;
+    let advanced = after.metadata.generation > before.metadata.generation;
+    if same && advanced && !second.is_subset(&first) && is_ready(&after) {
+        return Ok(());
+    }
+    let what =
+        format!("same object and namespace {same}, advanced {advanced}, Jobs {first:?} then {second:?}");
+    Err(Error::Wrong(format!("an update is not a rollout in place: {what}")))
 }
 
 /// Health is open, nothing else is.

@@ -4,7 +4,7 @@ use super::reply;
 use crate::apiserver::{
     App,
     body::{self, Extension as Longer, Wanted},
-    cluster::Written,
+    cluster::{Written, annotate},
     error::{ApiError, ErrorBody},
     identity::Principal,
     trail::{Trail, random_id},
@@ -52,8 +52,22 @@ pub(super) async fn upsert(
     wanted.check()?;
     trail.about(&wanted.name);
     let lay = |object: &mut Value| lay_over(object, &wanted);
-    let (written, object) = app.cluster.upsert(&principal, &wanted.name, lay).await?;
+    let parent =
+        headers.get("traceparent").and_then(|parent| parent.to_str().ok()).filter(|it| is_parent(it));
+    let (written, object) = app.cluster.upsert(&principal, &wanted.name, parent, lay).await?;
     shown(if written == Written::Created { StatusCode::CREATED } else { StatusCode::OK }, &object)
+}
+
+/// Whether a header is a W3C trace context of the one version that there is.
+fn is_parent(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let hexadecimal = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    let id = |part: &&str| part.chars().any(|c| c != '0');
+    lengths == [2, 32, 16, 2]
+        && parts.first() == Some(&"00")
+        && parts.iter().all(|part| part.chars().all(hexadecimal))
+        && parts.iter().skip(1).take(2).all(id)
 }
 
 /// Lays what is wanted over an object: what is absent stays, a map replaces, an empty ttl goes back to the template's.
@@ -229,14 +243,7 @@ pub(super) async fn retry(
     body::none(body).await?;
     trail.about(&name);
     let token = random_id();
-    let again = |object: &mut Value| {
-        let metadata =
-            object.get_mut("metadata").and_then(Value::as_object_mut).ok_or_else(ApiError::internal)?;
-        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-        let annotations = annotations.as_object_mut().ok_or_else(ApiError::internal)?;
-        annotations.insert(ANNOTATION_RETRY.to_owned(), token.clone().into());
-        Ok(())
-    };
+    let again = |object: &mut Value| annotate(object, ANNOTATION_RETRY, &token);
     let (_, object) = app.cluster.amend(&principal, &name, again).await?;
     shown(StatusCode::OK, &object)
 }

@@ -43,6 +43,10 @@ async fn scenario_217_a_bad_body_is_refused_before_kubernetes_hears_of_it() {
         ("a long name", b"{\"name\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\",\"template\":\"b\"}"),
         ("a template that is no name", b"{\"name\":\"a\",\"template\":\"../b\"}"),
         ("a negative ttl", b"{\"name\":\"a\",\"template\":\"b\",\"ttl\":\"-1h\"}"),
+        ("an empty path of a value", b"{\"name\":\"a\",\"template\":\"b\",\"values\":{\"\":\"x\"}}"),
+        ("an assignment for a path", b"{\"name\":\"a\",\"template\":\"b\",\"values\":{\"a=b\":\"x\"}}"),
+        ("a variable that is no name", b"{\"name\":\"a\",\"template\":\"b\",\"env\":{\"A-B\":\"x\"}}"),
+        ("a reference to nothing", b"{\"name\":\"a\",\"template\":\"b\",\"env\":{\"K\":{\"secretKeyRef\":{\"component\":\"\",\"key\":\"k\"}}}}"),
         ("a ttl that is none", b"{\"name\":\"a\",\"template\":\"b\",\"ttl\":\"forever\"}"),
         ("a long ttl", long_ttl.as_bytes()),
     ];
@@ -60,6 +64,28 @@ async fn scenario_217_a_bad_body_is_refused_before_kubernetes_hears_of_it() {
 }
 
 #[tokio::test]
+async fn scenario_244_a_client_is_told_which_field_is_wrong_and_what_it_may_be() {
+    let api = Api::new();
+    for (body, told) in [
+        (json!({"template": "demo"}), "missing field `name`"),
+        (json!({"name": "Not_A_Name", "template": "demo"}), "name: must be 1 to 63 lower-case letters"),
+        (json!({"name": "new"}), "template: is needed for a new environment"),
+        (json!({"name": "new", "template": "demo", "namespace": "default"}), "unknown field `namespace`"),
+        (json!({"name": "new", "template": "demo", "ttl": "1d"}), "ttl: must be a Go duration"),
+        (json!({"name": "new", "template": "demo", "values": {".a": "b"}}), "values: a key is a path"),
+        (json!({"name": "new", "template": "demo", "env": {"A B": "b"}}), "env: a name has letters"),
+        (
+            json!({"name": "new", "template": "demo", "source": {"sha": "x".repeat(200)}}),
+            "source.sha: must have",
+        ),
+    ] {
+        let answer = api.post(body.clone()).await;
+        let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(answer.code == 400 && message.contains(told), "{body}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn scenario_217_a_body_over_one_mebibyte_is_refused_and_not_kept() {
     let api = Api::new();
     let value = "x".repeat(1 << 20);
@@ -70,7 +96,7 @@ async fn scenario_217_a_body_over_one_mebibyte_is_refused_and_not_kept() {
         assert_eq!((answer.code, answer.error().as_str()), (413, "payload_too_large"));
     }
     let fits =
-        json!({"name": "a", "template": "b", "values": {"k": "x".repeat((1 << 20) - 100)}}).to_string();
+        json!({"name": "a", "template": "b", "values": (0..8).map(|n| (n.to_string(), "x".repeat(131_000))).collect::<std::collections::BTreeMap<_, _>>()}).to_string();
     assert_eq!(api.ask(json!({}), "POST", "/v1/environments", fits).await.code, 201);
 }
 
@@ -92,7 +118,7 @@ async fn a_body_that_is_not_json_by_its_own_account_is_refused() {
 }
 
 #[tokio::test]
-async fn scenario_218_a_path_can_be_written_in_one_way_only() {
+async fn scenario_218_and_242_a_path_can_be_written_in_one_way_only() {
     let api = Api::new();
     api.post(json!({"name": "a", "template": "b"})).await;
     for path in [
@@ -138,6 +164,8 @@ async fn scenario_218_a_path_can_be_written_in_one_way_only() {
         ("TRACE", "/v1/environments"),
         ("ODD", "/v1/environments"),
         ("POST", "/openapi.json"),
+        ("TRACE", "/v1/templates?limit=1"),
+        ("POST", "/v1/templates?limit=1"),
     ] {
         let answer = api.ask(json!({}), method, path, Body::empty()).await;
         assert_eq!((answer.code, answer.error().as_str()), (405, "method_not_allowed"), "{method} {path}");

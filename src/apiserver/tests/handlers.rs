@@ -341,3 +341,34 @@ async fn a_watch_of_what_is_settled_ends_at_once() {
     assert_eq!(events.len(), 2, "{events:?}");
     assert_eq!(events[1].1["reason"], "ready");
 }
+
+#[tokio::test]
+async fn the_trace_of_a_request_is_the_parent_of_the_rollout_that_it_causes() {
+    let api = Api::new();
+    let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let post = async |body: &str, parent: &str| {
+        let request = Request::post("/v1/environments").header("traceparent", parent);
+        let request = request.header("authorization", format!("Bearer {}", api.token(json!({}))));
+        let answer = api.send(request.body(Body::from(body.to_owned())).unwrap()).await;
+        let held = api.fake.get("a").unwrap()["metadata"]["annotations"]["petri.run/traceparent"].clone();
+        (answer.code, held)
+    };
+    let body = r#"{"name":"a","template":"b"}"#;
+    assert_eq!(post(body, good).await, (201, json!(good)));
+    let other = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203332-01";
+    assert_eq!(post(body, other).await, (200, json!(good)), "nothing is rolled out");
+    let zeros = format!("00-{}-b7ad6b7169203331-01", "0".repeat(32));
+    for bad in [
+        "",
+        "x",
+        "00-1-2-3",
+        &good.to_uppercase(),
+        &zeros,
+        &format!("{good}-x"),
+        &good.replacen("00", "ff", 1),
+    ] {
+        assert_eq!(post(r#"{"name":"a","ttl":"1h"}"#, bad).await, (200, json!(good)), "{bad}");
+        assert_eq!(post(r#"{"name":"a","ttl":""}"#, bad).await.0, 200);
+    }
+    assert_eq!(post(r#"{"name":"a","ttl":"1h"}"#, other).await, (200, json!(other)));
+}

@@ -41,6 +41,10 @@ impl<'a> MakeWriter<'a> for Kept {
 
 impl Kept {
     fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        // While there is one subscriber only, tracing asks a thread that has none whether a line is wanted at all, and
+        // keeps its no for all threads; so there are two.
+        static SECOND: std::sync::OnceLock<tracing::Dispatch> = std::sync::OnceLock::new();
+        SECOND.get_or_init(|| tracing::Dispatch::new(tracing_subscriber::registry()));
         let kept = Self::default();
         let subscriber =
             tracing_subscriber::fmt().json().flatten_event(true).with_writer(kept.clone()).finish();
