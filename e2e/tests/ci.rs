@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -18,7 +19,9 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("petri-ci-{name}-{}", std::process::id()));
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::SeqCst);
+        let path = std::env::temp_dir().join(format!("petri-ci-{name}-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         let program = path.join("kubectl-petri");
         std::fs::write(&program, "#!/bin/sh\nfor one in \"$@\"; do printf '[%s]' \"$one\"; done\n").unwrap();
