@@ -31,8 +31,8 @@ use std::process::Output;
 
 use tokio::sync::{Mutex, watch};
 
-pub(crate) use command::run;
 pub use cache::root as cache_root;
+pub(crate) use command::run;
 pub use component::NAMES as COMPONENTS;
 pub use debian::promtool;
 pub use error::LabError;
