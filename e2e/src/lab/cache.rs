@@ -6,7 +6,8 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 /// Folder that holds everything the lab keeps: `$XDG_CACHE_HOME/petri-lab`, else `~/.cache/petri-lab`.
 pub fn root() -> PathBuf {
@@ -69,12 +70,19 @@ pub fn publish<E: From<io::Error>>(path: &Path, make: impl FnOnce(&Path) -> Resu
     made
 }
 
-/// A name in the folder of `path` that no other process uses; makes the folder.
+/// A name in the folder of `path` that nobody else uses, in this process or another; makes the folder.
 pub fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
     let folder = path.parent().ok_or(io::ErrorKind::InvalidFilename)?;
     fs::create_dir_all(folder)?;
-    Ok(folder.join(format!(".{name}.{}", std::process::id())))
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    Ok(folder.join(format!(".{name}.{}.{number}", std::process::id())))
+}
+
+/// Marks a file as in use, so that [`prune`] leaves it alone for a while.
+pub fn touch(path: &Path) -> io::Result<()> {
+    File::options().append(true).open(path)?.set_modified(SystemTime::now())
 }
 
 /// Removes files of `folder` whose names begin with `prefix` and that nobody wrote for `age`: what an older
@@ -91,7 +99,30 @@ pub fn prune(folder: &Path, prefix: &str, age: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
+
+    #[test]
+    fn two_labs_of_one_process_may_make_the_same_file_at_once() {
+        let folder = scratch("twice");
+        let path = folder.join("archive");
+        let both = Barrier::new(2);
+        let made = || {
+            publish::<io::Error>(&path, |temporary| {
+                fs::write(temporary, "all of it")?;
+                both.wait();
+                Ok(())
+            })
+        };
+        std::thread::scope(|scope| {
+            let other = scope.spawn(made);
+            made().unwrap();
+            other.join().unwrap().unwrap();
+        });
+        assert_eq!(fs::read_to_string(&path).unwrap(), "all of it");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     fn scratch(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("petri-cache-{name}-{}", std::process::id()));

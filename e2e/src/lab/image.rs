@@ -65,7 +65,8 @@ fn archive_now(images: &[Image]) -> Result<PathBuf, LabError> {
     let contents = archive::Contents::of(images);
     let folder = cache::root().join("images");
     let path = folder.join(format!("{}.tar", contents.digest()));
-    if !path.exists() {
+    // Used again: another lab that makes a new one must not take this one for old.
+    if cache::touch(&path).is_err() {
         cache::prune(&folder, "", ARCHIVE_UNUSED);
         cache::publish(&path, |temporary| contents.write(std::fs::File::create(temporary)?))?;
     }
