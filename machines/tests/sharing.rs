@@ -313,3 +313,27 @@ fn scenarios_136_and_137_a_consumer_that_lives_or_a_list_that_failed_holds_a_sha
     assert_eq!(commands(&owed), []);
     assert_eq!(shared::roster(&owed).consumers, [consumer("e1")]);
 }
+
+/// The phase that a new shared component rests in, whose generated secret is not there.
+fn without_its_secret(consumers: &[&str], owed: Seen<Vec<Owed>>) -> &'static str {
+    let mut world = leaving(roster(consumers));
+    (world.deletion, world.obligations) = (false, owed);
+    world.living = Seen::Known(consumers.iter().map(|of| uid(of)).collect());
+    let (version, others) = ("1".to_owned(), false);
+    let provider = shared::Provider { uid: uid("p"), version, deleting: false, finalizer: true, others };
+    world.providers.insert("p".to_owned(), Some(provider));
+    if let Seen::Known(Ok(plan)) = &mut world.intent {
+        plan.instance = Some(shared::InstancePlan { name: "admin".to_owned(), generates: true });
+        plan.workload = None;
+    }
+    Shared::step(shared::Record::default(), &world).unwrap().phase.phase.name()
+}
+
+#[test]
+fn who_came_before_the_secret_was_made_has_not_lost_it_and_who_is_owed_to_has() {
+    assert_eq!(without_its_secret(&["e1"], Seen::Known(Vec::new())), "Pending");
+    let Consumer { uid, environment, component, since } = consumer("e1");
+    let owed = vec![Owed { secret: self::uid("o"), uid, environment, component, since }];
+    assert_eq!(without_its_secret(&["e1"], Seen::Known(owed)), "Failed");
+    assert_eq!(without_its_secret(&["e1"], Seen::Unknown(Ignorance::Failed)), "Pending");
+}

@@ -51,9 +51,11 @@ impl<'w> Signal<'w> {
             let written = record.memory.instance.as_ref() == Some(&instance.name);
             match &world.instance {
                 Seen::Unknown(_) => return Self::Unreadable,
-                Seen::Known(Instance::Absent) if instance.generates && is_robbed(written, world) => {
-                    return Self::Robbed(&instance.name);
-                }
+                Seen::Known(Instance::Absent) if instance.generates => match is_robbed(written, world) {
+                    Seen::Unknown(_) => return Self::Unreadable,
+                    Seen::Known(true) => return Self::Robbed(&instance.name),
+                    Seen::Known(false) => return Self::Unequipped(plan),
+                },
                 Seen::Known(Instance::Absent | Instance::There { complete: false, .. }) => {
                     return Self::Unequipped(plan);
                 }
@@ -68,9 +70,14 @@ impl<'w> Signal<'w> {
     }
 }
 
-/// A secret that is not there although it was, or although somebody was given of it.
-fn is_robbed(written: bool, world: &World) -> bool {
-    written || !world.roster.consumers.is_empty()
+/// Whether a secret is not there although it was, or although somebody was given of it: who only has a place has not
+/// been given anything, and may well have come before the secret.
+fn is_robbed(written: bool, world: &World) -> Seen<bool> {
+    match &world.obligations {
+        _ if written => Seen::Known(true),
+        Seen::Known(owed) => Seen::Known(!owed.is_empty()),
+        Seen::Unknown(why) => Seen::Unknown(*why),
+    }
 }
 
 fn outdated(record: &Record, world: &World, digest: &Digest) -> bool {

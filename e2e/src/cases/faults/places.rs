@@ -14,6 +14,8 @@ use crate::cases::kill::strike;
 use crate::petri::{Error, MANAGEMENT, Petri, checkout, is_ready};
 
 const PATIENCE: Duration = Duration::from_secs(180);
+/// How often the database and the environments are asked.
+const LOOK: Duration = Duration::from_millis(500);
 /// The files' names: the manifests, the shared component and its place, its admin's Secret.
 const MANIFESTS: &str = "e2e/examples/shared.yaml";
 const SHARED: &str = "shop-db";
@@ -50,6 +52,7 @@ pub async fn race(petri: &Petri<'_>) -> Result<String, Error> {
                 petri.delete(&name).await?;
             }
         }
+        tokio::time::sleep(LOOK).await;
         if kills < KILLS && served.len() > kills * ENVIRONMENTS / (KILLS + 1) && strike(petri).await.is_ok() {
             kills += 1;
         }
