@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, ListParams};
 use petri_crds::SharedComponent;
-use petri_crds::meta::{LABEL_ENVIRONMENT_UID, SHARED_NAMESPACE};
+use petri_crds::meta::{LABEL_OP, OP_OBLIGATION, SHARED_NAMESPACE};
 use serde_json::json;
 
 use crate::cases::bad_input::{cleaned, environment};
@@ -127,7 +127,7 @@ async fn secrets(petri: &Petri<'_>, labels: &str) -> Result<Vec<String>, Error> 
 
 /// No obligation stands, and nobody holds a place.
 async fn nothing_owed(petri: &Petri<'_>) -> Result<(), Error> {
-    expect("obligations", secrets(petri, LABEL_ENVIRONMENT_UID).await?, &[])?;
+    expect("obligations", secrets(petri, &format!("{LABEL_OP}={OP_OBLIGATION}")).await?, &[])?;
     let status = shared(petri).get(SHARED).await?.status.unwrap_or_default();
     if status.consumer_refs.is_empty() && status.abandoned.is_empty() {
         return Ok(());
