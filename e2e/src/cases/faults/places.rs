@@ -16,7 +16,7 @@ use crate::petri::{Error, MANAGEMENT, Petri, checkout, is_ready};
 const PATIENCE: Duration = Duration::from_secs(180);
 /// How often the database and the environments are asked.
 const LOOK: Duration = Duration::from_millis(500);
-/// The files' names: the manifests, the shared component and its place, its admin's Secret.
+/// Provider, shared component and a template; below, what they are called there and in the shared namespace.
 const MANIFESTS: &str = "e2e/examples/shared.yaml";
 const SHARED: &str = "shop-db";
 const SERVER: &str = "shared-shop-db-0";
