@@ -1,7 +1,7 @@
 //! One slice of a shared component, told step by step, and the shared component's own answers.
 
 use petri_machines::{
-    component::{ATTEMPTS_MAX, Planned as Workload, Readiness},
+    component::{self, ATTEMPTS_MAX, Planned as Workload, Readiness},
     job::{Attempt, JobFailure, JobState, JobView, Op},
     kernel::{Machine, Outbox, Seen, Timestamp, seen::Ignorance},
     names::{ComponentName, Digest, EnvironmentName, JobName, SharedName, Uid},
@@ -336,4 +336,20 @@ fn who_came_before_the_secret_was_made_has_not_lost_it_and_who_is_owed_to_has() 
     let owed = vec![Owed { secret: self::uid("o"), uid, environment, component, since }];
     assert_eq!(without_its_secret(&["e1"], Seen::Known(owed)), "Failed");
     assert_eq!(without_its_secret(&["e1"], Seen::Unknown(Ignorance::Failed)), "Pending");
+}
+
+#[test]
+fn an_idle_time_of_nothing_is_over_in_the_step_that_sees_nobody() {
+    let mut world = leaving(roster(&[]));
+    (world.deletion, world.obligations) = (false, Seen::Known(Vec::new()));
+    let Seen::Known(Ok(plan)) = &mut world.intent else { panic!("the plan is known") };
+    plan.idle_secs = Some(0);
+    let ready = shared::Record {
+        phase: shared::Phase::Ready { plan: plan.digest().unwrap() },
+        memory: shared::Memory { workload: Some(component::Record::new(0)), ..Default::default() },
+    };
+    let step = Shared::step(ready, &world).unwrap();
+    let again = Shared::step(step.phase.clone(), &world).unwrap();
+    assert_eq!((&step.phase, again.notices), (&again.phase, Vec::new()));
+    assert_eq!(step.phase.phase.name(), "Pending");
 }

@@ -275,8 +275,10 @@ fn ready(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
         Signal::Unused => {
             let since = *cx.memory.idle_since.get_or_insert(cx.world.now);
             let plan = cx.world.intent.known().and_then(|intent| intent.as_ref().ok());
-            if let Some(secs) = plan.and_then(|plan| plan.idle_secs) {
-                cx.out.wake_at(since.after(secs), WakeReason::Idle);
+            match plan.and_then(|plan| plan.idle_secs).map(|secs| since.after(secs)) {
+                Some(at) if at > cx.world.now => cx.out.wake_at(at, WakeReason::Idle),
+                Some(_) => return Transition(Phase::Pending { idle: true }),
+                None => {}
             }
             Handled
         }
