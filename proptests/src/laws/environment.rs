@@ -2,10 +2,12 @@
 
 use super::{Verdict, is_pure, require, round_trips, settles, speaks};
 use petri_machines::{
+    component::Ailment,
     environment::{
         Binding, Cleanup, Command, Environment, NamespaceRef, Occupancy, Phase, Record, Sharing, Unsharing,
         World,
     },
+    job::JobView,
     kernel::{Machine, Seen, machine::StepOf, seen::Ignorance},
     names::NamespaceName,
 };
@@ -137,32 +139,44 @@ fn asks_once(step: &StepOf<Environment>) -> Verdict {
 
 /// Law 4: whatever fact is replaced by ignorance, nothing destructive is added.
 fn ignorance_is_safe(record: &Record, world: &World, step: &StepOf<Environment>) -> Verdict {
-    let known: Vec<_> = step.commands.iter().filter_map(|one| destructive(one, world)).collect();
+    let known: Vec<_> = step.commands.iter().filter_map(|one| destructive(one, record, world)).collect();
     for (what, blind) in blindnesses(record, world) {
         let Ok(blind) = Environment::step(record.clone(), &blind) else { continue };
-        let added =
-            blind.commands.iter().filter_map(|one| destructive(one, world)).find(|one| !known.contains(one));
+        let mut added = blind.commands.iter().filter_map(|one| destructive(one, record, world));
+        let added = added.find(|one| !known.contains(one));
         require("ignorance is safe", added.is_none(), || format!("without {what}: {added:?}"))?;
     }
     Ok(())
 }
 
 /// Returns what a command destroys, without the serial, which is no part of the decision. To replace a Job that has
-/// ended is ordinary work: a failure elsewhere that nobody could read does not stop it.
-fn destructive(command: &Command, world: &World) -> Option<Command> {
+/// ended is ordinary work: a failure elsewhere that nobody could read does not stop it; nor is it ignorance that ends
+/// the Job of what had been decided to leave, or of what was unable to start for too long.
+fn destructive(command: &Command, record: &Record, world: &World) -> Option<Command> {
     let Command::Cleanup(cleanup) = command else { return None };
-    let jobs = world.components.values().filter_map(|view| view.jobs.known()).flatten();
-    let slices = world.slices.known().into_iter().flat_map(|slices| slices.values());
-    let jobs = jobs.chain(slices.filter_map(|view| view.jobs.known()).flatten());
-    let mut ended = jobs.filter(|job| !petri_machines::job::is_live(job));
-    let replaces = match cleanup {
+    let is_due = |job: &JobView, is_decided: bool| is_decided || !petri_machines::job::is_live(job);
+    let over = |ailment: &Option<Ailment>| {
+        ailment.as_ref().is_some_and(|ailment| ailment.is_over(world.now, world.pod_failure_secs))
+    };
+    let components = world.components.iter().flat_map(|(name, view)| {
+        let stored = record.memory.components.get(name);
+        let decided = stored.is_some_and(|stored| stored.phase.leaves() || over(&stored.ailment));
+        view.jobs.known().into_iter().flatten().filter(move |job| is_due(job, decided))
+    });
+    let slices = world.slices.known().into_iter().flatten().flat_map(|(name, view)| {
+        let stored = record.memory.slices.get(name);
+        let decided = stored.is_some_and(|stored| stored.phase.leaves() || over(&stored.ailment));
+        view.jobs.known().into_iter().flatten().filter(move |job| is_due(job, decided))
+    });
+    let mut due = components.chain(slices);
+    let is_ordinary = match cleanup {
         Cleanup::DeleteJob { uid, .. } | Cleanup::Unshare(Unsharing::DeleteJob { uid, .. }) => {
-            ended.any(|job| job.uid == *uid)
+            due.any(|job| job.uid == *uid)
         }
-        Cleanup::DeletePayload { uid, .. } => ended.any(|job| job.payload.as_ref() == Some(uid)),
+        Cleanup::DeletePayload { uid, .. } => due.any(|job| job.payload.as_ref() == Some(uid)),
         _ => false,
     };
-    if replaces {
+    if is_ordinary {
         return None;
     }
     let mut cleanup = cleanup.clone();

@@ -84,13 +84,17 @@ fn frees_no_place_out_of_ignorance(world: &World) -> Verdict {
 /// Law 4: whatever fact is replaced by ignorance, nothing destructive is added.
 fn ignorance_is_safe(record: &Record, world: &World, step: &StepOf<Shared>) -> Verdict {
     let why = Ignorance::Failed;
+    let is_decided = record.memory.workload.as_ref().is_some_and(|workload| {
+        let ailment = workload.ailment.as_ref();
+        workload.phase.leaves() || ailment.is_some_and(|one| one.is_over(world.now, world.pod_failure_secs))
+    });
     let jobs = world.jobs.known().into_iter().flatten();
-    let ended: Vec<_> = jobs.filter(|job| !petri_machines::job::is_live(job)).collect();
+    let due: Vec<_> = jobs.filter(|job| is_decided || !petri_machines::job::is_live(job)).collect();
     let destructive = |command: &Command| match command {
-        // To replace a Job that has ended is ordinary work.
-        Command::Cleanup(Cleanup::DeleteJob { uid, .. }) if ended.iter().any(|job| job.uid == *uid) => None,
+        // To replace a Job that has ended is ordinary work, and so is to end one that was unable to start for too long.
+        Command::Cleanup(Cleanup::DeleteJob { uid, .. }) if due.iter().any(|job| job.uid == *uid) => None,
         Command::Cleanup(Cleanup::DeletePayload { uid, .. })
-            if ended.iter().any(|job| job.payload.as_ref() == Some(uid)) =>
+            if due.iter().any(|job| job.payload.as_ref() == Some(uid)) =>
         {
             None
         }
