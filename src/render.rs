@@ -154,7 +154,7 @@ pub fn effects(command: &Command, cx: &RenderContext<'_>) -> Result<Vec<Effect>,
         Command::CreatePayload { namespace, component, serial } => {
             let input = cx.inputs.get(component).ok_or_else(|| RenderError::NoInput(component.clone()))?;
             let about = Attempt { namespace, component, op: Op::Deploy, serial: *serial };
-            cx.effect(Some(namespace), payload::secret(&about, Some(input), cx)?)
+            cx.effect(Some(namespace), payload::secret(&about, input, cx)?)
         }
         Command::CreateJob { namespace, component, serial } => {
             let input = cx.inputs.get(component).ok_or_else(|| RenderError::NoInput(component.clone()))?;
@@ -176,10 +176,6 @@ fn cleanup(cleanup: &Cleanup, cx: &RenderContext<'_>) -> Result<Effect, RenderEr
             cx.delete(namespace, Resource::Secret, name, uid, false)
         }
         Cleanup::DeleteJob { namespace, name, uid } => cx.delete(namespace, Resource::Job, name, uid, true),
-        Cleanup::CreateUndeployPayload { namespace, component, serial } => {
-            let about = Attempt { namespace, component, op: Op::Undeploy, serial: *serial };
-            cx.effect(Some(namespace), payload::secret(&about, None, cx)?)
-        }
         Cleanup::CreateUndeployJob { namespace, component, serial } => {
             let about = Attempt { namespace, component, op: Op::Undeploy, serial: *serial };
             cx.job(&about, None)?

@@ -120,7 +120,7 @@ impl Life {
             Command::BindOperator(_) => self.access(|access| access.operator = true),
             Command::CreateDeployerAccount(_) => self.access(|access| access.account = true),
             Command::BindDeployer(_) => self.access(|access| access.deployer = true),
-            Command::CreatePayload { .. } | Command::Cleanup(Cleanup::CreateUndeployPayload { .. }) => {}
+            Command::CreatePayload { .. } => {}
             Command::Furnish { item, digest, .. } => {
                 self.log.push(format!("furnish {item}"));
                 let there = Standing::There { uid: uid("f"), digest: Some(digest), published: true };

@@ -41,9 +41,7 @@ impl Observer {
         leaving: bool,
     ) -> BTreeMap<FurnitureId, Standing> {
         let mut all = BTreeMap::new();
-        let (Binding::Created { namespace } | Binding::Bound { namespace }) = &record.memory.binding else {
-            return all;
-        };
+        let Binding::Bound { namespace } = &record.memory.binding else { return all };
         for id in record.memory.looks_at(plan, leaving) {
             if let Some(standing) = self.standing(namespace.name.as_str(), &id).await {
                 all.insert(id, standing);

@@ -70,7 +70,7 @@ impl Observer {
         let open = match binding {
             Binding::Unassigned => assigned.known().is_some_and(Vec::is_empty),
             Binding::Claimed { name } => look.occupancy.get(name) == Some(&Occupancy::Foreign),
-            Binding::Created { .. } | Binding::Bound { .. } => false,
+            Binding::Bound { .. } => false,
         };
         if open && !leaving {
             look.candidates().await;

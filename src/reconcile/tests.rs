@@ -172,7 +172,7 @@ mod shared;
 #[tokio::test]
 async fn the_decision_is_stored_before_anything_is_done() {
     let (requeue, writes) = new_environment().pass().await;
-    assert_eq!(writes, [STATUS, FINALIZER]);
+    assert_eq!(writes, [STATUS, FINALIZER, "POST /api/v1/namespaces"]);
     assert!(requeue.worked && requeue.error.is_none(), "{requeue:?}");
 }
 
@@ -428,7 +428,10 @@ async fn a_pass_that_writes_is_told_as_one_trace_and_an_idle_one_is_not() {
     tracer.flush(Duration::from_secs(5)).await;
     let spans = receiver.spans();
     let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
-    assert_eq!(names, ["reconcile", "read", "observe", "store", "patch ephemeralenvironments"]);
+    assert_eq!(
+        names,
+        ["reconcile", "read", "observe", "store", "patch ephemeralenvironments", "create namespaces"]
+    );
     let trace = trace::trace_id(&Uid::new("env").unwrap(), 1);
     assert_eq!(requeue.trace, Some(trace));
     assert!(spans.iter().all(|span| span.trace_id == trace.to_bytes()));

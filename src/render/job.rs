@@ -48,7 +48,7 @@ pub(super) fn job(
         annotations.insert(ANNOTATION_TRACEPARENT.to_owned(), parent.to_owned());
     }
     let template =
-        PodTemplateSpec { metadata: Some(pod_metadata(&metadata)), spec: Some(pod(attempt, input, cx)) };
+        PodTemplateSpec { metadata: Some(pod_metadata(&metadata)), spec: Some(pod(attempt, input, cx)?) };
     let spec = JobSpec {
         backoff_limit: Some(0),
         active_deadline_seconds: Some(i64::try_from(cx.settings.job_deadline_secs).unwrap_or(i64::MAX)),
@@ -68,21 +68,26 @@ pub(super) fn pod_metadata(job: &ObjectMeta) -> ObjectMeta {
     ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() }
 }
 
-fn pod(attempt: &Attempt<'_>, input: Option<&RenderedComponent>, cx: &RenderContext<'_>) -> PodSpec {
+fn pod(
+    attempt: &Attempt<'_>,
+    input: Option<&RenderedComponent>,
+    cx: &RenderContext<'_>,
+) -> Result<PodSpec, RenderError> {
     let scratch = Volume {
         name: "tmp".to_owned(),
         empty_dir: Some(EmptyDirVolumeSource::default()),
         ..Volume::default()
     };
-    PodSpec {
+    let input = input.map(|input| input_volume(attempt, input, cx));
+    Ok(PodSpec {
         restart_policy: Some("Never".to_owned()),
         service_account_name: Some(DEPLOYER_SERVICE_ACCOUNT.to_owned()),
         enable_service_links: Some(false),
         security_context: Some(pod_security()),
-        containers: vec![container(attempt, cx)],
-        volumes: Some(vec![input_volume(attempt, input, cx), scratch]),
+        containers: vec![container(attempt, input.is_some(), cx)?],
+        volumes: Some(input.into_iter().chain([scratch]).collect()),
         ..PodSpec::default()
-    }
+    })
 }
 
 /// Nobody in particular, and nothing that the strictest of the pod security standards refuses.
@@ -97,7 +102,7 @@ pub(super) fn pod_security() -> PodSecurityContext {
 }
 
 /// Payload and credentials in one volume: a mount point inside a mounted Secret could not be made.
-fn input_volume(attempt: &Attempt<'_>, input: Option<&RenderedComponent>, cx: &RenderContext<'_>) -> Volume {
+fn input_volume(attempt: &Attempt<'_>, input: &RenderedComponent, cx: &RenderContext<'_>) -> Volume {
     let item = |key: &str, path: String| KeyToPath { key: key.to_owned(), path, mode: None };
     let source = |secret: SecretProjection| VolumeProjection { secret: Some(secret), ..Default::default() };
     let mut sources = vec![source(SecretProjection {
@@ -105,8 +110,7 @@ fn input_volume(attempt: &Attempt<'_>, input: Option<&RenderedComponent>, cx: &R
         items: Some(vec![item(SPEC_KEY, SPEC_KEY.to_owned())]),
         optional: None,
     })];
-    let credentials = input.and_then(|input| input.helm.credentials_secret_ref.as_ref());
-    if let Some(credentials) = credentials {
+    if let Some(credentials) = &input.helm.credentials_secret_ref {
         let items = CREDENTIAL_KEYS.map(|key| item(key, format!("{CREDENTIALS}/{key}")));
         sources.push(source(SecretProjection {
             name: credentials.name.clone(),
@@ -118,19 +122,24 @@ fn input_volume(attempt: &Attempt<'_>, input: Option<&RenderedComponent>, cx: &R
     Volume { name: "input".to_owned(), projected: Some(projected), ..Volume::default() }
 }
 
-fn container(attempt: &Attempt<'_>, cx: &RenderContext<'_>) -> Container {
+fn container(
+    attempt: &Attempt<'_>,
+    has_input: bool,
+    cx: &RenderContext<'_>,
+) -> Result<Container, RenderError> {
     let mount = |name: &str, path: &str, read_only: bool| VolumeMount {
         name: name.to_owned(),
         mount_path: path.to_owned(),
         read_only: read_only.then_some(true),
         ..VolumeMount::default()
     };
-    Container {
+    let input = has_input.then(|| mount("input", INPUT_DIR, true));
+    Ok(Container {
         name: CONTAINER.to_owned(),
         image: Some(cx.settings.deployer_image.clone()),
         image_pull_policy: Some(cx.settings.deployer_pull_policy.clone()),
         command: Some(vec![PROGRAM.to_owned()]),
-        env: Some(environment(attempt, cx)),
+        env: Some(environment(attempt, has_input, cx)?),
         resources: Some(resources()),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
@@ -138,16 +147,24 @@ fn container(attempt: &Attempt<'_>, cx: &RenderContext<'_>) -> Container {
             capabilities: Some(Capabilities { add: None, drop: Some(vec!["ALL".to_owned()]) }),
             ..SecurityContext::default()
         }),
-        volume_mounts: Some(vec![mount("input", INPUT_DIR, true), mount("tmp", SCRATCH_DIR, false)]),
+        volume_mounts: Some(input.into_iter().chain([mount("tmp", SCRATCH_DIR, false)]).collect()),
         ..Container::default()
-    }
+    })
 }
 
-fn environment(attempt: &Attempt<'_>, cx: &RenderContext<'_>) -> Vec<EnvVar> {
+fn environment(
+    attempt: &Attempt<'_>,
+    has_input: bool,
+    cx: &RenderContext<'_>,
+) -> Result<Vec<EnvVar>, RenderError> {
     let deadline = cx.settings.job_deadline_secs.saturating_sub(FAREWELL_SECS).max(DEADLINE_MIN_SECS);
+    let spec = match has_input {
+        true => ("PETRI_SPEC_FILE", format!("{INPUT_DIR}/{SPEC_KEY}")),
+        false => ("PETRI_SPEC", payload::undeploy(attempt, cx)?),
+    };
     let mut variables = vec![
         ("PETRI_OP", attempt.op.as_str().to_owned()),
-        ("PETRI_SPEC_FILE", format!("{INPUT_DIR}/{SPEC_KEY}")),
+        spec,
         ("PETRI_DEADLINE_SECS", deadline.to_string()),
         ("PETRI_JOB_NAME", attempt.name(cx).to_string()),
         ("HOME", SCRATCH_DIR.to_owned()),
@@ -159,7 +176,7 @@ fn environment(attempt: &Attempt<'_>, cx: &RenderContext<'_>) -> Vec<EnvVar> {
         value: Some(value),
         ..EnvVar::default()
     };
-    variables.into_iter().map(variable).collect()
+    Ok(variables.into_iter().map(variable).collect())
 }
 
 /// Helm takes some 75 MB and a quarter of a second of CPU; half a core makes each Job a quarter of a second slower.

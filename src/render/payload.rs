@@ -1,4 +1,4 @@
-//! The immutable Secret that tells a deployer Job what to do.
+//! What a deployer Job is told: a deploy by an immutable Secret, an undeploy, which holds nothing secret, by its Job.
 
 use super::{Attempt, Made, RenderContext, RenderError, Resource, objects, text};
 use crate::adapter::{RenderedComponent, names::undeploy_payload};
@@ -24,23 +24,24 @@ pub(super) fn metadata(attempt: &Attempt<'_>, cx: &RenderContext<'_>) -> ObjectM
     }
 }
 
-/// The Secret; an undeploy needs the release's name only.
+/// Returns what an undeploy is told: which release goes.
+pub(super) fn undeploy(attempt: &Attempt<'_>, cx: &RenderContext<'_>) -> Result<String, RenderError> {
+    let release = match cx.shared {
+        Some(release) => release.clone(),
+        None => ReleaseName::of(&cx.identity.name, attempt.component)?,
+    };
+    let (uid, namespace) = (&cx.identity.uid, &attempt.namespace.name);
+    let payload = undeploy_payload(uid, &release, namespace, attempt.component, attempt.serial);
+    Ok(serde_json::to_string(&payload)?)
+}
+
+/// The Secret of a deploy.
 pub(super) fn secret(
     attempt: &Attempt<'_>,
-    input: Option<&RenderedComponent>,
+    input: &RenderedComponent,
     cx: &RenderContext<'_>,
 ) -> Result<Made, RenderError> {
-    let (uid, namespace) = (&cx.identity.uid, &attempt.namespace.name);
-    let payload = match input {
-        Some(input) => input.payload(uid, namespace, attempt.serial),
-        None => {
-            let release = match cx.shared {
-                Some(release) => release.clone(),
-                None => ReleaseName::of(&cx.identity.name, attempt.component)?,
-            };
-            undeploy_payload(uid, &release, namespace, attempt.component, attempt.serial)
-        }
-    };
+    let payload = input.payload(&cx.identity.uid, &attempt.namespace.name, attempt.serial);
     let data = BTreeMap::from([(SPEC_KEY.to_owned(), ByteString(serde_json::to_vec(&payload)?))]);
     let secret = Secret {
         metadata: metadata(attempt, cx),

@@ -42,10 +42,9 @@ pub fn shared_effect(command: &Command, at: &SharedContext<'_>) -> Result<Effect
         Command::AddFinalizer => Ok(own_finalizers(at, true)),
         Command::HoldProvider(provider) => finalizers(provider, at, true),
         Command::WriteInstance { replaces } => instance(replaces.as_ref(), at),
-        Command::CreatePayload { serial } => payload(Op::Deploy, *serial, at),
+        Command::CreatePayload { serial } => payload(*serial, at),
         Command::CreateJob { serial } => deployer(Op::Deploy, *serial, at),
         Command::Cleanup(cleanup) => match cleanup {
-            Cleanup::CreateUndeployPayload { serial } => payload(Op::Undeploy, *serial, at),
             Cleanup::CreateUndeployJob { serial } => deployer(Op::Undeploy, *serial, at),
             Cleanup::DeletePayload { name, uid } => {
                 Ok(delete(Resource::Secret, name.as_str(), uid, false, at))
@@ -157,16 +156,12 @@ fn attempt<'a>(op: Op, serial: u64, at: &'a SharedContext<'a>) -> Attempt<'a> {
     Attempt { namespace: at.namespace, component: at.component, op, serial }
 }
 
-fn input<'a>(op: Op, at: &'a SharedContext<'_>) -> Result<Option<&'a RenderedComponent>, RenderError> {
-    let rendered = at.observation.rendered.as_ref();
-    match op.removes() {
-        true => Ok(None),
-        false => rendered.map(Some).ok_or_else(|| RenderError::NoInput(at.component.clone())),
-    }
+fn input<'a>(at: &'a SharedContext<'_>) -> Result<&'a RenderedComponent, RenderError> {
+    at.observation.rendered.as_ref().ok_or_else(|| RenderError::NoInput(at.component.clone()))
 }
 
-fn payload(op: Op, serial: u64, at: &SharedContext<'_>) -> Result<Effect, RenderError> {
-    let secret = payload::secret(&attempt(op, serial, at), input(op, at)?, &at.cx)?;
+fn payload(serial: u64, at: &SharedContext<'_>) -> Result<Effect, RenderError> {
+    let secret = payload::secret(&attempt(Op::Deploy, serial, at), input(at)?, &at.cx)?;
     Ok(at.cx.effect(None, secret))
 }
 
@@ -179,5 +174,6 @@ fn deployer(op: Op, serial: u64, at: &SharedContext<'_>) -> Result<Effect, Rende
         component: at.component.clone(),
         job,
     };
-    Ok(Effect { alone: Some(alone), ..at.cx.effect(None, job::job(&about, input(op, at)?, &at.cx)?) })
+    let input = if op.removes() { None } else { Some(input(at)?) };
+    Ok(Effect { alone: Some(alone), ..at.cx.effect(None, job::job(&about, input, &at.cx)?) })
 }

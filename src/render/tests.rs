@@ -112,14 +112,6 @@ fn each_command_is_rendered_as_committed() {
             }),
         ),
         (
-            "create_undeploy_payload",
-            Command::Cleanup(Cleanup::CreateUndeployPayload {
-                namespace: namespace.clone(),
-                component: component.clone(),
-                serial,
-            }),
-        ),
-        (
             "create_undeploy_job",
             Command::Cleanup(Cleanup::CreateUndeployJob { namespace: namespace.clone(), component, serial }),
         ),

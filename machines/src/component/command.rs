@@ -9,10 +9,8 @@ use crate::{
 /// A desired fact about one component: one API write each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// The immutable Secret that the Job of this attempt reads.
+    /// The immutable Secret that the deploy Job of this attempt reads; an undeploy is told all in its Job.
     CreatePayload {
-        /// What the Job will do.
-        op: Op,
         /// The attempt.
         serial: u64,
     },

@@ -233,15 +233,27 @@ fn submitting(attempt: &Attempt, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcom
 /// Removes what has ended and is replaced by this attempt: the Secret first, it cannot be listed once its Job is gone.
 fn replace(attempt: &Attempt, cx: &mut Cx<'_>) {
     for old in job::replaced(attempt, &cx.world.jobs) {
-        if let Some(uid) = &old.payload {
-            cx.out.ensure(Command::DeletePayload { name: old.name.clone(), uid: uid.clone() });
-        }
+        delete_payload(old, cx.out);
         cx.out.ensure(Command::DeleteJob { name: old.name.clone(), uid: old.uid.clone() });
     }
 }
 
+fn delete_payload(job: &JobView, out: &mut Outbox<Command, Notice>) {
+    if let Some(uid) = &job.payload {
+        out.ensure(Command::DeletePayload { name: job.name.clone(), uid: uid.clone() });
+    }
+}
+
+/// Ends a Job before its time; its Secret second, since a pod without it would neither start nor fail.
+fn end(job: &JobView, out: &mut Outbox<Command, Notice>) {
+    out.ensure(Command::DeleteJob { name: job.name.clone(), uid: job.uid.clone() });
+    delete_payload(job, out);
+}
+
 fn start(op: Op, attempt: &Attempt, cx: &mut Cx<'_>) {
-    cx.out.ensure(Command::CreatePayload { op, serial: attempt.serial });
+    if !op.removes() {
+        cx.out.ensure(Command::CreatePayload { serial: attempt.serial });
+    }
     cx.out.ensure(Command::CreateJob { op, serial: attempt.serial });
 }
 
@@ -315,7 +327,7 @@ fn attend(job: &JobView, what: &'static str, cx: &mut Cx<'_>) -> Outcome<Phase> 
     if ail(complaint, cx).is_none() {
         return waiting(cx, what, &detail);
     }
-    cx.out.ensure(Command::DeleteJob { name: job.name.clone(), uid: job.uid.clone() });
+    end(job, cx.out);
     waiting(cx, "a Job and its pod to go", &detail)
 }
 
@@ -397,7 +409,7 @@ fn draining(kill_at: Timestamp, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome
             for job in
                 cx.world.jobs.known().into_iter().flatten().filter(|job| job::is_live(job) && !job.deleting)
             {
-                cx.out.ensure(Command::DeleteJob { name: job.name.clone(), uid: job.uid.clone() });
+                end(job, cx.out);
             }
             waiting(cx, "a running Job and its pod to go", "")
         }

@@ -11,7 +11,7 @@ use crate::{
     names::NamespaceName,
 };
 
-/// Stages that one step may pass: every candidate once, and the four stages.
+/// Stages that one step may pass: every candidate once, and the three stages.
 const STAGES_MAX: usize = 16;
 /// Seconds before a namespace that could not be read is read again.
 const REREAD_SECS: u64 = 2;
@@ -61,7 +61,6 @@ fn look(binding: &Binding, world: &World, out: &mut Outbox<Command, Notice>) -> 
     match binding {
         Binding::Unassigned => assign(world, out),
         Binding::Claimed { name } => claim(name, world, out),
-        Binding::Created { namespace } => furnish(namespace, world, out),
         Binding::Bound { .. } => Stage::Bound,
     }
 }
@@ -115,31 +114,13 @@ fn claim(name: &NamespaceName, world: &World, out: &mut Outbox<Command, Notice>)
             Stage::Waits
         }
         Some(Occupancy::Ours { uid, .. }) => {
-            let namespace = NamespaceRef { name: name.clone(), uid: uid.clone() };
-            Stage::Next(Binding::Created { namespace })
+            access(&NamespaceRef { name: name.clone(), uid: uid.clone() }, world, out)
         }
     }
 }
 
-/// Sets up the rights inside the namespace: the operator's own first, they allow the rest.
-fn furnish(namespace: &NamespaceRef, world: &World, out: &mut Outbox<Command, Notice>) -> Stage {
-    match occupancy(world, &namespace.name) {
-        None => unread(world, out),
-        Some(Occupancy::Ours { uid, terminating: false, .. }) if *uid == namespace.uid => {
-            access(namespace, world, out)
-        }
-        Some(_) => claim_again(namespace, world, out),
-    }
-}
-
-/// The namespace was replaced before it was bound: nothing was lost, so the lock goes one stage back.
-fn claim_again(namespace: &NamespaceRef, world: &World, out: &mut Outbox<Command, Notice>) -> Stage {
-    match occupancy(world, &namespace.name) {
-        Some(Occupancy::Absent) => Stage::Next(Binding::Claimed { name: namespace.name.clone() }),
-        Some(_) | None => claim(&namespace.name, world, out),
-    }
-}
-
+/// Sets up the rights inside the namespace, the operator's own first, they allow the rest. Its UID is recorded with the
+/// first work that is committed in it: until then nothing is lost when it is replaced.
 fn access(namespace: &NamespaceRef, world: &World, out: &mut Outbox<Command, Notice>) -> Stage {
     let Seen::Known(access) = world.namespaces.access else { return unread(world, out) };
     if access.operator && access.account && access.deployer {

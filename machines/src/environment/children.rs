@@ -9,8 +9,9 @@ use super::{
 };
 use crate::{
     component::{self, Component, Permission, Phase, Planned},
+    job,
     kernel::{Outbox, Seen, Timestamp, limits::HOPS_MAX, seen::Ignorance},
-    names::ComponentName,
+    names::{ComponentName, Uid},
 };
 use std::collections::BTreeMap;
 
@@ -62,7 +63,23 @@ pub(super) fn tend(
     }
     for (name, child) in said {
         let notice = |notice| Notice::Component { component: name.clone(), notice };
-        out.adopt(child, |command| Some(Command::of(command, namespace, &name)), notice);
+        let wanted =
+            |command: &component::Command| mode != Mode::Leaving || !goes_along(command, &name, world);
+        let command = |command| Some(command).filter(wanted);
+        out.adopt(child, |one| command(one).map(|one| Command::of(one, namespace, &name)), notice);
+    }
+}
+
+/// Whether a command removes what the namespace's own deletion takes along: a Job that has ended, and its Secret.
+fn goes_along(command: &component::Command, component: &ComponentName, world: &World) -> bool {
+    let ended = |uid: &Uid| {
+        let jobs = world.components.get(component).and_then(|view| view.jobs.known());
+        jobs.into_iter().flatten().any(|job| job.uid == *uid && !job::is_live(job))
+    };
+    match command {
+        component::Command::DeletePayload { .. } => true,
+        component::Command::DeleteJob { uid, .. } => ended(uid),
+        component::Command::CreatePayload { .. } | component::Command::CreateJob { .. } => false,
     }
 }
 

@@ -90,15 +90,6 @@ pub enum Cleanup {
         /// Its UID.
         uid: Uid,
     },
-    /// The immutable Secret that an undeploy Job reads.
-    CreateUndeployPayload {
-        /// Where.
-        namespace: NamespaceRef,
-        /// For which component.
-        component: ComponentName,
-        /// For which attempt.
-        serial: u64,
-    },
     /// An undeploy Job.
     CreateUndeployJob {
         /// Where.
@@ -216,10 +207,7 @@ impl Command {
     pub(super) fn of(child: component::Command, namespace: &NamespaceRef, component: &ComponentName) -> Self {
         let (namespace, component) = (namespace.clone(), component.clone());
         match child {
-            component::Command::CreatePayload { op, serial } if op.removes() => {
-                Self::Cleanup(Cleanup::CreateUndeployPayload { namespace, component, serial })
-            }
-            component::Command::CreatePayload { serial, .. } => {
+            component::Command::CreatePayload { serial } => {
                 Self::CreatePayload { namespace, component, serial }
             }
             component::Command::CreateJob { op, serial } if op.removes() => {

@@ -66,7 +66,7 @@ enum Standing {
 fn namespace(cleaned: bool, cx: &mut Cx<'_>) -> Option<Option<NamespaceRef>> {
     let mut names = Vec::new();
     match &cx.memory.binding {
-        Binding::Created { namespace } | Binding::Bound { namespace } => {
+        Binding::Bound { namespace } => {
             if !cleaned || !matches!(standing(namespace, cx.world), Standing::Nothing) {
                 return Some(Some(namespace.clone()));
             }

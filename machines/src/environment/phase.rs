@@ -72,15 +72,10 @@ pub enum Binding {
     /// No name was chosen.
     #[default]
     Unassigned,
-    /// This name was chosen; the namespace may or may not exist.
+    /// This name was chosen; the namespace may or may not exist, and its rights are being set up.
     Claimed {
         /// The name.
         name: NamespaceName,
-    },
-    /// The namespace exists and is ours; its rights are being set up.
-    Created {
-        /// The namespace.
-        namespace: NamespaceRef,
     },
     /// Work may begin.
     Bound {
@@ -95,7 +90,7 @@ impl Binding {
         match self {
             Self::Unassigned => None,
             Self::Claimed { name } => Some(name),
-            Self::Created { namespace } | Self::Bound { namespace } => Some(&namespace.name),
+            Self::Bound { namespace } => Some(&namespace.name),
         }
     }
 
@@ -103,7 +98,7 @@ impl Binding {
     pub fn uid(&self) -> Option<&Uid> {
         match self {
             Self::Unassigned | Self::Claimed { .. } => None,
-            Self::Created { namespace } | Self::Bound { namespace } => Some(&namespace.uid),
+            Self::Bound { namespace } => Some(&namespace.uid),
         }
     }
 }

@@ -171,15 +171,18 @@ fn pending(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
         | Signal::Available
         | Signal::Unfinished => {
             let Seen::Known(Ok(plan)) = &cx.world.intent else { return Handled };
+            // Commands are applied in order: the namespace is made under the finalizer, with one record for both.
             if !cx.world.finalizer {
                 cx.out.ensure(Command::AddFinalizer);
-                cx.out.waiting_on("the own finalizer", "");
-                return Handled;
             }
             match binding::advance(cx.memory, cx.world, cx.out) {
                 Err(failure) => Transition(Phase::Failed { failure }),
+                Ok(true) if cx.world.finalizer => provision(plan, cx),
+                Ok(true) => {
+                    cx.out.waiting_on("the own finalizer", "");
+                    Handled
+                }
                 Ok(false) => Handled,
-                Ok(true) => provision(plan, cx),
             }
         }
         Signal::Doomed
@@ -387,7 +390,6 @@ impl Machine for Environment {
                 Cleanup::DeleteSelf
                 | Cleanup::DeletePayload { .. }
                 | Cleanup::DeleteJob { .. }
-                | Cleanup::CreateUndeployPayload { .. }
                 | Cleanup::CreateUndeployJob { .. }
                 | Cleanup::DeleteNamespace(_)
                 | Cleanup::DropFinalizer,

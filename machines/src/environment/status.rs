@@ -343,9 +343,6 @@ fn namespace_bound(memory: &Memory) -> Condition {
         Binding::Claimed { name } => {
             (Truth::False, Reason::Progressing, format!("namespace {name} is chosen"))
         }
-        Binding::Created { namespace } => {
-            (Truth::False, Reason::Progressing, format!("namespace {} exists", namespace.name))
-        }
     };
     Condition { kind: ConditionType::NamespaceBound, truth, reason, message }
 }

@@ -59,11 +59,6 @@ pub enum Cleanup {
         /// Its UID.
         uid: Uid,
     },
-    /// The immutable Secret that an undeploy Job reads.
-    CreateUndeployPayload {
-        /// For which attempt.
-        serial: u64,
-    },
     /// An undeploy Job.
     CreateUndeployJob {
         /// For which attempt.
@@ -89,10 +84,7 @@ impl Command {
     /// Translates what the workload wants.
     pub(super) fn of(child: component::Command) -> Self {
         match child {
-            component::Command::CreatePayload { op, serial } if op.removes() => {
-                Self::Cleanup(Cleanup::CreateUndeployPayload { serial })
-            }
-            component::Command::CreatePayload { serial, .. } => Self::CreatePayload { serial },
+            component::Command::CreatePayload { serial } => Self::CreatePayload { serial },
             component::Command::CreateJob { op, serial } if op.removes() => {
                 Self::Cleanup(Cleanup::CreateUndeployJob { serial })
             }

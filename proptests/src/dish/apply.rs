@@ -42,7 +42,7 @@ pub fn apply(
         }
         Command::BindDeployer(namespace) => grant(cluster, namespace, |space| &mut space.access.deployer),
         Command::CreatePayload { namespace, component, serial } => {
-            create_payload(cluster, namespace, component, Op::Deploy, *serial, world)
+            create_payload(cluster, namespace, component, *serial, world)
         }
         Command::CreateJob { namespace, component, serial } => {
             create_job(cluster, namespace, component, Op::Deploy, *serial)
@@ -53,11 +53,11 @@ pub fn apply(
         }
         // This dish has no shared components: the one of them is `crate::sharing`.
         Command::Share(_) => Err(Refusal::Rejected),
-        Command::Cleanup(cleanup) => clean(cluster, read, world, cleanup),
+        Command::Cleanup(cleanup) => clean(cluster, read, cleanup),
     }
 }
 
-fn clean(cluster: &mut Cluster, read: &mut Own, world: &World, cleanup: &Cleanup) -> Result<bool, Refusal> {
+fn clean(cluster: &mut Cluster, read: &mut Own, cleanup: &Cleanup) -> Result<bool, Refusal> {
     match cleanup {
         Cleanup::DeleteSelf => delete_self(cluster, read),
         Cleanup::DropFinalizer => drop_finalizer(cluster),
@@ -79,9 +79,6 @@ fn clean(cluster: &mut Cluster, read: &mut Own, world: &World, cleanup: &Cleanup
             let changed = !std::mem::replace(&mut job.deleting, true);
             cluster.changed();
             Ok(changed)
-        }
-        Cleanup::CreateUndeployPayload { namespace, component, serial } => {
-            create_payload(cluster, namespace, component, Op::Undeploy, *serial, world)
         }
         Cleanup::CreateUndeployJob { namespace, component, serial } => {
             create_job(cluster, namespace, component, Op::Undeploy, *serial)
@@ -185,17 +182,13 @@ fn create_payload(
     cluster: &mut Cluster,
     namespace: &NamespaceRef,
     component: &ComponentName,
-    op: Op,
     serial: u64,
     world: &World,
 ) -> Result<bool, Refusal> {
-    let name = job_name(component, op, serial);
+    let name = job_name(component, Op::Deploy, serial);
     let plan = world.intent.known().and_then(|intent| intent.as_ref().ok());
     let planned = plan.and_then(|plan| plan.components.iter().find(|one| one.name == *component));
-    let payload = planned.filter(|_| op == Op::Deploy).map(|one| one.planned.payload.clone());
-    if op == Op::Deploy && payload.is_none() {
-        return Err(Refusal::Rejected);
-    }
+    let payload = planned.map(|one| one.planned.payload.clone()).ok_or(Refusal::Rejected)?;
     if creatable(cluster, namespace)?.secrets.contains_key(&name) {
         return Ok(false);
     }

@@ -103,7 +103,7 @@ pub struct Secret {
     /// Its UID.
     pub uid: Uid,
     /// What a deploy Job is to install; `None` for an undeploy.
-    pub payload: Option<Digest>,
+    pub payload: Digest,
 }
 
 /// A Job with its pod.

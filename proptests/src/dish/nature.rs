@@ -18,7 +18,7 @@ pub struct Outcome {
     pub succeeded: bool,
 }
 
-/// Starts the oldest waiting pod of a component: it needs its Secret and the deployer's rights.
+/// Starts the oldest waiting pod of a component: it needs the deployer's rights, and to deploy its Secret.
 pub fn pod_starts(cluster: &mut Cluster, component: &ComponentName) -> bool {
     let ours = cluster.spaces.values_mut().filter(|space| space.ours && !space.terminating);
     for space in ours {
@@ -27,7 +27,7 @@ pub fn pod_starts(cluster: &mut Cluster, component: &ComponentName) -> bool {
             job.component == *component
                 && job.pod == Pod::Waiting
                 && !job.deleting
-                && secrets.contains_key(*name)
+                && (job.op.removes() || secrets.contains_key(*name))
         };
         let able = access.account && access.deployer;
         if let Some((_, job)) = jobs.iter_mut().filter(|_| able).find(waits) {
@@ -49,7 +49,7 @@ pub fn pod_ends(
     for space in ours {
         let running = |(_, job): &(_, &mut Job)| job.component == *component && job.pod == Pod::Running;
         let Some((name, job)) = space.jobs.iter_mut().find(running) else { continue };
-        let payload = space.secrets.get(name).and_then(|secret| secret.payload.clone());
+        let payload = space.secrets.get(name).map(|secret| secret.payload.clone());
         let succeeded = failure.is_none();
         job.pod = failure.map_or(Pod::Succeeded, Pod::Failed);
         let job = job.clone();

@@ -123,9 +123,6 @@ pub fn command(command: &Command) -> String {
             Cleanup::DeleteSelf => "delete itself".to_owned(),
             Cleanup::DeletePayload { name, .. } => format!("delete the payload {name}"),
             Cleanup::DeleteJob { name, .. } => format!("delete the Job {name}"),
-            Cleanup::CreateUndeployPayload { component, serial, .. } => {
-                format!("create the undeploy payload of {component} #{serial}")
-            }
             Cleanup::CreateUndeployJob { component, serial, .. } => {
                 format!("create the undeploy Job of {component} #{serial}")
             }

@@ -556,8 +556,7 @@ fn kid_of(codec: &Codec, command: &Command) -> Option<usize> {
             codec.kid_of(component)
         }
         Command::Cleanup(cleanup) => match cleanup {
-            Cleanup::CreateUndeployPayload { component, .. }
-            | Cleanup::CreateUndeployJob { component, .. } => codec.kid_of(component),
+            Cleanup::CreateUndeployJob { component, .. } => codec.kid_of(component),
             Cleanup::DeletePayload { name, .. } | Cleanup::DeleteJob { name, .. } => codec.kid_of_job(name),
             Cleanup::DeleteSelf
             | Cleanup::Unfurnish { .. }

@@ -47,7 +47,7 @@ type Change<'a> = &'a dyn Fn(&mut Cluster, &ComponentName) -> bool;
 /// What the cluster itself knows of outcomes: the Jobs that are still there.
 pub fn history(cluster: &Cluster) -> History {
     let outcome = |space: &crate::dish::cluster::Space| {
-        let secret = |name| space.secrets.get(name).and_then(|secret| secret.payload.clone());
+        let secret = |name| space.secrets.get(name).map(|secret| secret.payload.clone());
         let ended = space.jobs.iter().filter(|(_, job)| !job.is_live());
         ended
             .map(|(name, job)| Outcome {

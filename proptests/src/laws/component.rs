@@ -60,11 +60,7 @@ fn leaves_one_way(record: &Record, world: &World, step: &StepOf<Alone>) -> Verdi
     let going = matches!(world.permission, Permission::Leaving { .. } | Permission::Abandoned);
     require(law, !going || after.leaves(), || format!("{record:?} stays in {after:?}"))?;
     let deploys = |command: &Command| {
-        matches!(
-            command,
-            Command::CreateJob { op: job::Op::Deploy, .. }
-                | Command::CreatePayload { op: job::Op::Deploy, .. }
-        )
+        matches!(command, Command::CreateJob { op: job::Op::Deploy, .. } | Command::CreatePayload { .. })
     };
     let deploying = step.commands.iter().find(|command| deploys(command));
     require(law, !after.leaves() || deploying.is_none(), || format!("deploys while leaving: {deploying:?}"))
@@ -75,9 +71,7 @@ fn ignorance_is_safe(record: &Record, world: &World, step: &StepOf<Alone>) -> Ve
     let unknown_jobs = World { jobs: Seen::Unknown(Ignorance::Failed), ..world.clone() };
     let unknown_readiness = World { readiness: Seen::Unknown(Ignorance::Unsynced), ..world.clone() };
     let kind = |command: &Command| match command {
-        Command::CreatePayload { op: job::Op::Deploy, .. }
-        | Command::CreateJob { op: job::Op::Deploy, .. } => None,
-        Command::CreatePayload { .. } => Some("undeploy payload".to_owned()),
+        Command::CreatePayload { .. } | Command::CreateJob { op: job::Op::Deploy, .. } => None,
         Command::CreateJob { .. } => Some("undeploy".to_owned()),
         Command::DeletePayload { uid, .. } => Some(format!("delete payload {uid}")),
         Command::DeleteJob { uid, .. } => Some(format!("delete job {uid}")),

@@ -124,7 +124,6 @@ pub fn namespace_of(command: &Command) -> Option<&NamespaceRef> {
             Cleanup::Unshare(_) => None,
             Cleanup::DeletePayload { namespace, .. }
             | Cleanup::DeleteJob { namespace, .. }
-            | Cleanup::CreateUndeployPayload { namespace, .. }
             | Cleanup::CreateUndeployJob { namespace, .. }
             | Cleanup::Unfurnish { namespace, .. }
             | Cleanup::DeleteNamespace(namespace) => Some(namespace),
@@ -181,8 +180,7 @@ fn destructive(command: &Command, record: &Record, world: &World) -> Option<Comm
     }
     let mut cleanup = cleanup.clone();
     match &mut cleanup {
-        Cleanup::CreateUndeployPayload { serial, .. }
-        | Cleanup::CreateUndeployJob { serial, .. }
+        Cleanup::CreateUndeployJob { serial, .. }
         | Cleanup::Unshare(Unsharing::CreateDeprovisionJob { serial, .. }) => *serial = 0,
         Cleanup::DeleteSelf
         | Cleanup::DeletePayload { .. }

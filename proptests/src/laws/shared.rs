@@ -52,7 +52,6 @@ fn goes_after_its_consumers(world: &World, step: &StepOf<Shared>) -> Verdict {
             command,
             Command::Cleanup(
                 Cleanup::CreateUndeployJob { .. }
-                    | Cleanup::CreateUndeployPayload { .. }
                     | Cleanup::DeleteInstance { .. }
                     | Cleanup::ReleaseProvider(_)
             )
@@ -98,7 +97,6 @@ fn ignorance_is_safe(record: &Record, world: &World, step: &StepOf<Shared>) -> V
         {
             None
         }
-        Command::Cleanup(Cleanup::CreateUndeployPayload { .. }) => Some("undeploy payload".to_owned()),
         Command::Cleanup(Cleanup::CreateUndeployJob { .. }) => Some("undeploy".to_owned()),
         Command::Cleanup(other) => Some(format!("{other:?}")),
         _ => None,

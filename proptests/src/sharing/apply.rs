@@ -251,7 +251,7 @@ pub fn shared(
             create(cluster, (&read.uid, &environment, &work), Op::Deploy, *serial)
         }
         shared::Command::Cleanup(cleanup) => match cleanup {
-            shared::Cleanup::CreateUndeployPayload { .. } | shared::Cleanup::DeletePayload { .. } => Ok(true),
+            shared::Cleanup::DeletePayload { .. } => Ok(true),
             shared::Cleanup::CreateUndeployJob { serial } => {
                 create(cluster, (&read.uid, &environment, &work), Op::Undeploy, *serial)
             }

@@ -272,7 +272,6 @@ fn binding() -> impl Strategy<Value = Binding> + Clone {
     prop_oneof![
         1 => Just(Binding::Unassigned),
         1 => namespace_name().prop_map(|name| Binding::Claimed { name }),
-        1 => namespace.clone().prop_map(|namespace| Binding::Created { namespace }),
         4 => namespace.prop_map(|namespace| Binding::Bound { namespace }),
     ]
 }
