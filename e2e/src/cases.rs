@@ -14,9 +14,11 @@ mod kill;
 mod life;
 mod refusals;
 mod repository;
+mod route;
 mod sharing;
 mod situations;
 mod traces;
+mod unruled;
 
 pub use faults::faults;
 
@@ -59,11 +61,19 @@ pub fn all() -> Vec<Case> {
         case!("a missing chart fails at once with its reason", bad_input::chart),
         case!("a value that does not render is said before any Job", bad_input::render),
         case!("an image that does not exist is said within thirty seconds", bad_input::image),
+        case!(
+            "without the schema's rules the operator refuses the same, and what breaks them can be deleted",
+            unruled::run
+        ),
         case!("a foreign namespace in the way is left alone", bad_input::foreign),
         case!("a namespace deleted by hand is said, and the deletion still ends", bad_input::lost),
         case!("a chart from an HTTP repository deploys, and a missing version is said", repository::run),
         case!("a deploy is one trace from its generation to Ready, and no secret is in it", traces::run),
         case!("quota, limits, policy, copied secrets and route stand when it is Ready", furniture::run),
+        case!(
+            "an HTTPRoute is published when a Gateway took it, and without a Gateway API nothing breaks",
+            route::run
+        ),
         case!("environments take turns at one PostgreSQL, and all of it goes by one command", sharing::run),
         case!(
             "a pipeline's token brings an environment up through the API server, and down again",

@@ -36,6 +36,7 @@ pub(crate) use command::run;
 pub use component::NAMES as COMPONENTS;
 pub use debian::promtool;
 pub use error::LabError;
+pub use gobuild::http_route_definition;
 pub use process::Death;
 pub use progress::Progress;
 

@@ -276,7 +276,7 @@ impl<'a> Pass<'a> {
     fn complain(&self, error: &Error) {
         let (Some(found), note) = (&self.read, error.to_string()) else { return };
         if self.operator.refusals.is_news(self.key, &note) {
-            let said = Said { warning: true, reason: "Refused", action: "Write", note };
+            let said = Said { warning: true, reason: "Refused", action: "Write", note, job: None };
             let now = self.operator.clock.wall();
             self.operator.events.publish(reference(&found.object), vec![said], now);
         }
@@ -285,10 +285,11 @@ impl<'a> Pass<'a> {
     fn notify(&self, all: &[Notice]) {
         let Some(found) = &self.read else { return };
         let operator = self.operator;
-        let (name, now) = (&found.identity.name, operator.clock.now());
+        let now = operator.clock.now();
         let trace = self.spans.as_ref().and_then(Spans::sampled);
         let durations = &operator.durations;
-        let about = About { key: self.key, name, record: &self.record, now, durations, trace };
+        let about =
+            About { key: self.key, identity: &found.identity, record: &self.record, now, durations, trace };
         if let Some(spans) = &self.spans {
             let jobs = || operator.observer.caches.jobs_of(found.identity.uid.as_str()).into_iter();
             let created = |job: &JobName| {

@@ -13,7 +13,10 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, api::PostParams};
 use petri_crds::meta::{LABEL_MANAGED_BY, MANAGED_BY};
-use petri_machines::kernel::limits::bounded;
+use petri_machines::{
+    kernel::limits::bounded,
+    names::{JobName, NamespaceName},
+};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
@@ -38,6 +41,20 @@ pub(super) struct Said {
     pub(super) action: &'static str,
     /// For people.
     pub(super) note: String,
+    /// The Job that it is about besides: its namespace and its name.
+    pub(super) job: Option<(NamespaceName, JobName)>,
+}
+
+impl Said {
+    fn related(&self) -> Option<ObjectReference> {
+        self.job.as_ref().map(|(namespace, name)| ObjectReference {
+            api_version: Some("batch/v1".to_owned()),
+            kind: Some("Job".to_owned()),
+            namespace: Some(namespace.to_string()),
+            name: Some(name.to_string()),
+            ..ObjectReference::default()
+        })
+    }
 }
 
 /// The last refusal that was told of each object, so that it is told once and not at every attempt.
@@ -109,6 +126,7 @@ impl Events {
             // Longer notes are refused.
             note: Some(bounded(&said.note)),
             regarding: Some(regarding.clone()),
+            related: said.related(),
             reporting_controller: Some(CONTROLLER.to_owned()),
             reporting_instance: Some(self.instance.clone()),
             ..Event::default()
@@ -119,6 +137,10 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petri_machines::{
+        job::Op,
+        names::{ComponentName, EnvironmentName, Uid},
+    };
 
     #[test]
     fn a_refusal_is_news_until_it_was_told_and_again_after_it_was_over() {
@@ -127,5 +149,21 @@ mod tests {
         assert_eq!(told, [true, false, true, false]);
         refusals.forget(&key);
         assert!(refusals.is_news(&key, "y"));
+    }
+
+    #[test]
+    fn an_event_about_a_failed_attempt_names_its_job() {
+        let uid = Uid::new("u").unwrap();
+        let name = EnvironmentName::new("pr-7").unwrap();
+        let job = JobName::of(&uid, &name, &ComponentName::new("api").unwrap(), Op::Deploy, 3);
+        let namespace = NamespaceName::candidates(&uid)[0].clone();
+        let (note, job) = ("x".to_owned(), Some((namespace.clone(), job)));
+        let related =
+            Said { warning: true, reason: "HelmFailed", action: "Retry", note, job }.related().unwrap();
+        assert_eq!(
+            (related.kind.as_deref(), related.namespace.as_deref()),
+            (Some("Job"), Some(namespace.as_str()))
+        );
+        assert!(related.name.unwrap().starts_with("petri-deploy-pr-7-api-"));
     }
 }

@@ -8,10 +8,10 @@ use crate::{
 use opentelemetry::trace::TraceId;
 use petri_machines::{
     component,
-    environment::{Notice, Record},
+    environment::{Identity, Notice, Record},
     job::Op,
     kernel::Timestamp,
-    names::{ComponentName, EnvironmentName},
+    names::{ComponentName, JobName, NamespaceName},
     slice,
 };
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 /// The environment that something is said about.
 pub(super) struct About<'a> {
     pub(super) key: &'a Key,
-    pub(super) name: &'a EnvironmentName,
+    pub(super) identity: &'a Identity,
     pub(super) record: &'a Record,
     pub(super) now: Timestamp,
     pub(super) durations: &'a Durations,
@@ -28,12 +28,20 @@ pub(super) struct About<'a> {
     pub(super) trace: Option<TraceId>,
 }
 
+impl About<'_> {
+    /// Returns the Job of an attempt of a component, and where it is.
+    fn job(&self, component: &ComponentName, op: Op, serial: u64) -> Option<(NamespaceName, JobName)> {
+        let namespace = self.record.memory.binding.name()?.clone();
+        Some((namespace, JobName::of(&self.identity.uid, &self.identity.name, component, op, serial)))
+    }
+}
+
 /// Logs and counts a notice; returns the event to publish, if it makes one.
 pub(super) fn say(notice: &Notice, about: &About<'_>, metrics: &Metrics) -> Option<Said> {
     match notice {
         Notice::Moved { from, to, why } => Some(moved(from, to, why.as_ref(), about, metrics)),
         Notice::Expired => {
-            info!(environment = %about.name, "time to live is over");
+            info!(environment = %about.identity.name, "time to live is over");
             Some(said("Expired", "Expire", "its time to live is over".to_owned()))
         }
         Notice::Component { component, notice } => self::component(component, notice, about, metrics),
@@ -42,7 +50,7 @@ pub(super) fn say(notice: &Notice, about: &About<'_>, metrics: &Metrics) -> Opti
 }
 
 fn said(reason: &'static str, action: &'static str, note: String) -> Said {
-    Said { warning: false, reason, action, note }
+    Said { warning: false, reason, action, note, job: None }
 }
 
 fn moved(
@@ -57,11 +65,11 @@ fn moved(
     }
     if let Some((reason, message)) = why {
         let reason = reason.as_str();
-        warn!(environment = %about.name, from, to, reason, message, "phase changed");
+        warn!(environment = %about.identity.name, from, to, reason, message, "phase changed");
         metrics.deploy_failures.get_or_create(&ReasonLabel { reason }).inc();
-        return Said { warning: true, reason, action: to, note: message.clone() };
+        return Said { warning: true, reason, action: to, note: message.clone(), job: None };
     }
-    info!(environment = %about.name, from, to, "phase changed");
+    info!(environment = %about.identity.name, from, to, "phase changed");
     if (from, to) == ("Terminating", "Terminating") {
         let note = "all that was deployed is gone; the namespace goes".to_owned();
         return said("CleanupComplete", "Transition", note);
@@ -89,7 +97,7 @@ fn slice(
     about: &About<'_>,
     metrics: &Metrics,
 ) -> Option<Said> {
-    let environment = about.name;
+    let environment = &about.identity.name;
     match notice {
         slice::Notice::Moved { from, to } => {
             debug!(%environment, %component, from, to, "slice changed");
@@ -107,14 +115,14 @@ fn slice(
             let message = failure.map_or("", |failure| failure.message.as_str());
             let note = format!("component {component}: {} attempt {attempts} failed: {message}", op.as_str());
             warn!(%environment, %component, op = op.as_str(), attempts, reason = reason.as_str(), message, "attempt failed");
-            Some(Said { warning: true, reason: reason.as_str(), action: "Retry", note })
+            Some(Said { warning: true, reason: reason.as_str(), action: "Retry", note, job: None })
         }
         slice::Notice::Forced { reason } => {
             let op = Op::Deprovision.as_str();
             metrics.forced_cleanups.get_or_create(&OpLabel { op }).inc();
             warn!(%environment, %component, reason = reason.as_str(), "deprovisioning was given up");
             let note = format!("component {component}: deprovisioning was given up: {}", reason.as_str());
-            Some(Said { warning: true, reason: "CleanupForced", action: "Deprovision", note })
+            Some(Said { warning: true, reason: "CleanupForced", action: "Deprovision", note, job: None })
         }
     }
 }
@@ -125,7 +133,7 @@ fn component(
     about: &About<'_>,
     metrics: &Metrics,
 ) -> Option<Said> {
-    let environment = about.name;
+    let environment = &about.identity.name;
     match notice {
         component::Notice::Moved { from, to } => {
             debug!(%environment, %component, from, to, "component changed");
@@ -141,20 +149,22 @@ fn component(
             metrics.deployer_jobs.get_or_create(&JobLabels { op: op.as_str(), result }).inc();
             None
         }
-        component::Notice::Retried { op, attempts, reason } => {
+        component::Notice::Retried { op, serial, attempts, reason } => {
             let failure =
                 about.record.memory.components.get(component).and_then(|child| child.failure.as_ref());
             let message = failure.map_or("", |failure| failure.message.as_str());
             let note = format!("component {component}: {} attempt {attempts} failed: {message}", op.as_str());
             warn!(%environment, %component, op = op.as_str(), attempts, reason = reason.as_str(), message, "attempt failed");
-            Some(Said { warning: true, reason: reason.as_str(), action: "Retry", note })
+            let job = about.job(component, *op, *serial);
+            Some(Said { warning: true, reason: reason.as_str(), action: "Retry", note, job })
         }
-        component::Notice::Forced { reason } => {
+        component::Notice::Forced { serial, reason } => {
+            let job = about.job(component, Op::Undeploy, *serial);
             let op = Op::Undeploy.as_str();
             metrics.forced_cleanups.get_or_create(&OpLabel { op }).inc();
             warn!(%environment, %component, reason = reason.as_str(), "undeploying was given up");
             let note = format!("component {component}: undeploying was given up: {}", reason.as_str());
-            Some(Said { warning: true, reason: "CleanupForced", action: "Undeploy", note })
+            Some(Said { warning: true, reason: "CleanupForced", action: "Undeploy", note, job })
         }
     }
 }

@@ -210,7 +210,7 @@ impl<'a> Pass<'a> {
     fn complain(&self, note: String) {
         let Some((object, _)) = &self.read else { return };
         if self.operator.refusals.is_news(self.key, &note) {
-            let said = Said { warning: true, reason: "Refused", action: "Write", note };
+            let said = Said { warning: true, reason: "Refused", action: "Write", note, job: None };
             self.operator.events.publish(object.object_ref(&()), vec![said], self.operator.clock.wall());
         }
     }
@@ -273,7 +273,7 @@ fn say(notice: &Notice, shared: &SharedName) -> Option<Said> {
                 Some((reason, message)) => (reason.as_str(), message.clone()),
                 None => (*to, format!("{from} → {to}")),
             };
-            Some(Said { warning: *to == "Failed", reason, action: "Transition", note })
+            Some(Said { warning: *to == "Failed", reason, action: "Transition", note, job: None })
         }
         Notice::Workload(component::Notice::Moved { from, to }) => {
             debug!(%shared, from, to, "workload changed");
@@ -284,15 +284,15 @@ fn say(notice: &Notice, shared: &SharedName) -> Option<Said> {
             info!(%shared, op = op.as_str(), reason, "job ended");
             None
         }
-        Notice::Workload(component::Notice::Retried { op, attempts, reason }) => {
+        Notice::Workload(component::Notice::Retried { op, attempts, reason, .. }) => {
             let note = format!("{} attempt {attempts} failed: {}", op.as_str(), reason.as_str());
             warn!(%shared, note, "attempt failed");
-            Some(Said { warning: true, reason: reason.as_str(), action: "Retry", note })
+            Some(Said { warning: true, reason: reason.as_str(), action: "Retry", note, job: None })
         }
-        Notice::Workload(component::Notice::Forced { reason }) => {
+        Notice::Workload(component::Notice::Forced { reason, .. }) => {
             let note = format!("undeploying was given up: {}", reason.as_str());
             warn!(%shared, note, "given up");
-            Some(Said { warning: true, reason: "CleanupForced", action: "Undeploy", note })
+            Some(Said { warning: true, reason: "CleanupForced", action: "Undeploy", note, job: None })
         }
     }
 }

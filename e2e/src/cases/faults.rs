@@ -4,6 +4,7 @@
 
 mod deletion;
 mod jobs;
+mod odd;
 mod outages;
 mod places;
 mod process;
@@ -40,6 +41,9 @@ pub fn faults() -> Vec<Case> {
             deletion::blocked
         ),
         case!("deletion ends in each phase, twice in the foreground and by force too", deletion::phases),
+        case!("a template of 64 components with the oddest values is taken", odd::large),
+        case!("a template turned into a cycle under a Ready environment is said, and heals", odd::cycle),
+        case!("two hundred environments of one template come and go", odd::many),
         case!("a leader that dies is followed, and one that was frozen writes nothing after", replicas::run),
         case!("ten environments live through a line that delays, cuts, refuses and loses", weather::run),
         case!("thirty environments race for five places while the operator is killed", places::race),

@@ -212,11 +212,21 @@ async fn module(release: &Release) -> Result<PathBuf, LabError> {
 }
 
 async fn kubernetes_go_mod(folder: &Path, version: &str) -> Result<String, LabError> {
-    let module = format!("k8s.io/kubernetes@v{version}");
+    Ok(std::fs::read_to_string(download(folder, "k8s.io/kubernetes", version, "GoMod").await?)?)
+}
+
+/// Returns the definition of HTTPRoute as the Gateway API publishes it.
+pub async fn http_route_definition() -> Result<PathBuf, LabError> {
+    let folder = download(&std::env::temp_dir(), "sigs.k8s.io/gateway-api", pins::GATEWAY_API, "Dir").await?;
+    Ok(folder.join("config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"))
+}
+
+/// Fetches a module without building anything of it; `part` is the field of the Go tool's answer that is wanted.
+async fn download(folder: &Path, module: &str, version: &str, part: &str) -> Result<PathBuf, LabError> {
+    let module = format!("{module}@v{version}");
     let output = run(go(folder).args(["mod", "download", "-json", &module])).await?;
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(std::io::Error::from)?;
-    let path = answer["GoMod"].as_str().unwrap_or_default();
-    Ok(std::fs::read_to_string(path)?)
+    Ok(PathBuf::from(answer[part].as_str().unwrap_or_default()))
 }
 
 /// `k8s.io/kubernetes` requires its staging modules at v0.0.0 and replaces them by folders of its own tree;

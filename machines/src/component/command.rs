@@ -58,6 +58,8 @@ pub enum Notice {
     Retried {
         /// What failed.
         op: Op,
+        /// The attempt.
+        serial: u64,
         /// Failed attempts so far.
         attempts: u8,
         /// Why.
@@ -65,6 +67,8 @@ pub enum Notice {
     },
     /// Undeploying was given up.
     Forced {
+        /// The last attempt.
+        serial: u64,
         /// Why the last attempt failed.
         reason: FailureReason,
     },

@@ -178,6 +178,12 @@ impl Record {
         }
     }
 
+    /// Returns the serial of the attempt under way, else of what was accepted last; 0 before the first.
+    pub fn serial(&self) -> u64 {
+        let accepted = self.accepted.as_ref().map(|accepted| accepted.serial);
+        self.attempt().map(|attempt| attempt.serial).or(accepted).unwrap_or_default()
+    }
+
     /// Returns the attempt under way.
     pub fn attempt(&self) -> Option<&Attempt> {
         match &self.phase {

@@ -392,7 +392,8 @@ fn charge_deploy(mut failure: JobFailure, by_job: bool, cx: &mut Cx<'_>) -> Outc
     if !excused && (exhausted || reason.permanent()) {
         return Transition(Phase::Failed);
     }
-    cx.out.notice(Notice::Retried { op: Op::Deploy, attempts: record.deploy_attempts, reason });
+    let (serial, attempts) = (record.serial(), record.deploy_attempts);
+    cx.out.notice(Notice::Retried { op: Op::Deploy, serial, attempts, reason });
     let pause = backoff_secs(record.deploy_attempts);
     Transition(Phase::Pending { not_before: Some(cx.world.now.after(pause)) })
 }
@@ -476,12 +477,12 @@ fn charge_undeploy(mut failure: JobFailure, cx: &mut Cx<'_>) -> Outcome<Phase> {
         cx.record.undeploy_attempts = cx.record.undeploy_attempts.saturating_add(1);
     }
     cx.record.failure = Some(failure);
-    let attempts = cx.record.undeploy_attempts;
+    let (serial, attempts) = (cx.record.serial(), cx.record.undeploy_attempts);
     if attempts >= ATTEMPTS_MAX {
-        cx.out.notice(Notice::Forced { reason });
+        cx.out.notice(Notice::Forced { serial, reason });
         return Transition(Phase::Gone { forced: true });
     }
-    cx.out.notice(Notice::Retried { op: Op::Undeploy, attempts, reason });
+    cx.out.notice(Notice::Retried { op: Op::Undeploy, serial, attempts, reason });
     Transition(Phase::Retreating { not_before: cx.world.now.after(backoff_secs(attempts)) })
 }
 
