@@ -60,6 +60,7 @@ pub fn all() -> Vec<Case> {
         case!("a missing template is said, and heals when it comes", bad_input::template),
         case!("a missing chart fails at once with its reason", bad_input::chart),
         case!("a value that does not render is said before any Job", bad_input::render),
+        case!("a chart that wants more than its namespace is refused by name", bad_input::beyond),
         case!("an image that does not exist is said within thirty seconds", bad_input::image),
         case!(
             "without the schema's rules the operator refuses the same, and what breaks them can be deleted",

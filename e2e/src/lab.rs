@@ -100,6 +100,14 @@ pub struct Lab {
 }
 
 impl Lab {
+    /// Installs and builds what clusters are made of, which [`Lab::up`] would do first.
+    pub async fn build() -> Result<(), LabError> {
+        let progress = Progress::new();
+        let built = boot::build(&progress).await;
+        progress.clear();
+        built
+    }
+
     /// Starts a cluster and returns when its node is ready. What a killed lab left is cleaned away first.
     pub async fn up(options: Options) -> Result<Lab, LabError> {
         let progress = Progress::new();

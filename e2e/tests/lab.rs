@@ -53,6 +53,8 @@ async fn end(mut child: Child, signal: Signal) -> ExitStatus {
 
 #[tokio::test]
 async fn a_lab_that_is_ended_leaves_nothing() {
+    // On a fresh machine this takes twenty minutes; the bound is for what follows.
+    Lab::build().await.unwrap();
     let started = Instant::now();
     let lab = Lab::up(Options::new("t-down")).await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(45), "ready after {:?}", started.elapsed());

@@ -152,10 +152,14 @@ fn shown_path(path: &Path) -> String {
     text.strip_prefix(root).unwrap_or(&text).to_owned()
 }
 
-/// The functions below a test attribute.
+/// The functions below a test attribute, and the sentences of the cases on a real cluster.
 fn tests_of(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut marked = false;
+    for case in text.split("case!(").skip(1) {
+        let sentence = case.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
+        found.extend(sentence.filter(|sentence| sentence.contains(' ')).map(str::to_owned));
+    }
     for line in text.lines().map(str::trim) {
         if line.starts_with("#[") {
             marked |= line.contains("test]") || line.contains("test(") || line.contains("rstest");

@@ -128,6 +128,17 @@ pub async fn image(petri: &Petri<'_>) -> Result<String, Error> {
     Ok(summary(&seen))
 }
 
+pub async fn beyond(petri: &Petri<'_>) -> Result<String, Error> {
+    let values = json!({"path": "/charts/tiny", "valuesObject": {"workload": false, "beyond": true}});
+    simple_template(petri, "beyond", values).await?;
+    petri.apply_object(&petri.environments(), &environment("beyond", "beyond", json!({}))).await?;
+    let told = failed(petri, "beyond", "DeployFailed", PATIENCE).await?;
+    names(&told, "Forbidden")?;
+    names(&told, "clusterroles")?;
+    ends(petri, "beyond").await?;
+    Ok(told)
+}
+
 pub async fn foreign(petri: &Petri<'_>) -> Result<String, Error> {
     petri.apply_object(&petri.environments(), &environment("crowded", "crowded", json!({}))).await?;
     failed(petri, "crowded", "TemplateNotFound", PATIENCE).await?;

@@ -25,8 +25,7 @@ pub async fn up(options: &Options, progress: &Progress) -> Result<Lab, LabError>
     }
     let home = Home::new(&options.name)?;
     guard::start_listener();
-    debian::install(progress).await?;
-    gobuild::build(progress).await?;
+    build(progress).await?;
     let pause = image::pause().await?;
     let lock = lock(&home).await?;
     if home.record().is_some_and(|record| record.kept) && teardown::is_running(&home) {
@@ -42,6 +41,12 @@ pub async fn up(options: &Options, progress: &Progress) -> Result<Lab, LabError>
         lab.keep()?;
     }
     Ok(lab)
+}
+
+/// Installs and builds what a cluster is made of, once per machine.
+pub async fn build(progress: &Progress) -> Result<(), LabError> {
+    debian::install(progress).await?;
+    gobuild::build(progress).await
 }
 
 /// Takes the lab's name for this process.

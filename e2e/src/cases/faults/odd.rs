@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use petri_crds::{EnvironmentTemplate, EphemeralEnvironment, Phase, meta};
 use serde_json::{Value, json};
 
@@ -15,8 +16,12 @@ use crate::petri::{Error, MANAGEMENT, Petri, is_ready, namespace_of, story, summ
 /// The most that a template may have.
 const COMPONENTS: usize = 64;
 const MANY: usize = 200;
+/// The one that is made while the operator restarts.
+const LATE: &str = "many-and-one";
 /// Two cores work at four hundred Jobs for that long.
 const LONG: Duration = Duration::from_secs(900);
+/// Two seconds, and one for the API server's times, which are whole seconds.
+const FIRST_WORD_SECS: f64 = 3.0;
 /// How many requests are under way at once.
 const AT_ONCE: usize = 20;
 
@@ -92,10 +97,44 @@ pub async fn many(petri: &Petri<'_>) -> Result<String, Error> {
     stream::iter(names.clone()).map(create).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     until(petri, "Ready", |all| all.len() >= MANY && all.iter().all(is_ready)).await?;
     let up = started.elapsed().as_secs_f64();
+    let first = restarted(petri).await?;
     let started = Instant::now();
-    away(petri, &names).await?;
-    let judged = laws.judge().await?;
-    Ok(format!("{MANY} Ready after {up:.0} s, gone after {:.0} s; {judged}", started.elapsed().as_secs_f64()))
+    away(petri, &[names, vec![LATE.to_owned()]].concat()).await?;
+    let (down, judged) = (started.elapsed().as_secs_f64(), laws.judge().await?);
+    Ok(format!(
+        "{MANY} Ready after {up:.0} s, gone after {down:.0} s; a restarted operator's first word after {first:.0} s; {judged}"
+    ))
+}
+
+/// WATCH-11, PEER-09: an operator that begins among many has time for a new one at once. Returns the seconds from the
+/// start of its container to the first word about an environment that was made while nobody was there.
+async fn restarted(petri: &Petri<'_>) -> Result<f64, Error> {
+    let pods: Api<Pod> = Api::namespaced(petri.lab.client(), MANAGEMENT);
+    let own = ListParams::default().labels("app.kubernetes.io/name=petri-operator");
+    for pod in pods.list(&own).await? {
+        pods.delete(&pod.metadata.name.unwrap_or_default(), &DeleteParams::default()).await?;
+    }
+    petri.apply_object(&petri.environments(), &environment(LATE, "many", json!({}))).await?;
+    let said = |found: &EphemeralEnvironment| found.status.is_some();
+    let found = petri.until(LATE, "a first word", PATIENCE, said).await?;
+    let first = found.metadata.managed_fields.iter().flatten().filter_map(|entry| {
+        let is_status = entry.subresource.as_deref() == Some("status");
+        entry.time.as_ref().filter(|_| is_status).map(|time| time.0)
+    });
+    let (pods, first) = (pods.list(&own).await?.items, first.min());
+    let begun = pods.iter().filter_map(|pod| {
+        let containers = pod.status.as_ref()?.container_statuses.as_ref()?;
+        Some(containers.first()?.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0)
+    });
+    let (Some(first), Some(begun)) = (first, begun.max()) else {
+        return Err(Error::Wrong("no first word or no running operator was seen".to_owned()));
+    };
+    petri.until_ready(LATE, PATIENCE).await?;
+    let took = first.duration_since(begun).as_secs_f64();
+    if took > FIRST_WORD_SECS {
+        return Err(Error::Wrong(format!("the first word came {took:.0} s after the start")));
+    }
+    Ok(took)
 }
 
 async fn away(petri: &Petri<'_>, names: &[String]) -> Result<(), Error> {
