@@ -3,7 +3,7 @@
 //! [`intent`] turns an environment and its template into what the machine is asked for, [`record`] and [`status`]
 //! turn the stored status into the machine's record and back, [`template_status`] says whether a template is valid.
 
-mod check;
+pub mod check;
 pub mod furniture;
 pub mod intent;
 pub mod names;

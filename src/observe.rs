@@ -25,7 +25,8 @@ pub(crate) use slices::{random, shared_by};
 
 use crate::{
     adapter::{
-        Defaults, Inputs, Intent, RenderedComponent, furniture::Furnishing, intent, sharing::SliceInputs,
+        Defaults, Inputs, Intent, RenderedComponent, check, furniture::Furnishing, intent,
+        sharing::SliceInputs,
     },
     client::{CALL_MAX, timed},
     clock::Clock,
@@ -225,6 +226,9 @@ impl Observer {
             return Seen::Unknown(Ignorance::Unsynced);
         }
         let name = own.spec.template.as_str();
+        if let Err(message) = check::template_name(name) {
+            return Seen::Known(Err(Invalid { reason: Reason::InvalidConfiguration, message }));
+        }
         let found = match self.caches.template(name) {
             Some(found) => Some(found.0.clone().map_err(|error| error.to_string())),
             None => {

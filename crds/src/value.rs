@@ -120,6 +120,27 @@ impl JsonSchema for EnvValue {
 #[serde(transparent)]
 pub struct Quantity(pub String);
 
+impl Quantity {
+    /// Whether Kubernetes takes it for a quantity: a decimal number with a suffix of either base, or an exponent. The
+    /// schema's pattern is looser, as Kubernetes' own is.
+    pub fn is_valid(&self) -> bool {
+        const SUFFIXES: [&str; 15] =
+            ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi"];
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let unsigned = |text: &str| text.strip_prefix(['+', '-']).unwrap_or(text).to_owned();
+        let number = unsigned(&self.0);
+        let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
+        let (number, suffix) = number.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let exponent = suffix.strip_prefix(['e', 'E']).map(unsigned);
+        let has_exponent = exponent.is_some_and(|text| !text.is_empty() && digits(&text));
+        !(whole.is_empty() && fraction.is_empty())
+            && digits(whole)
+            && digits(fraction)
+            && (SUFFIXES.contains(&suffix) || suffix == "Ei" || has_exponent)
+    }
+}
+
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -139,6 +160,15 @@ impl<'de> Deserialize<'de> for Quantity {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_quantity_is_a_number_with_one_suffix_or_an_exponent() {
+        let is_valid = |text: &&str| Quantity((*text).to_owned()).is_valid();
+        let good = ["1", "0.5", ".5", "5.", "+1", "-1", "100m", "1Gi", "2E", "1e3", "1E-3", "64Ei"];
+        assert!(good.iter().all(is_valid));
+        let bad = ["", "many", "1.2.3", "1kk", "1e", "1.Gi.", "Gi", "--1", "1 Gi", "1gi", "."];
+        assert!(!bad.iter().any(is_valid));
+    }
 
     #[test]
     fn a_text_an_object_and_a_reference_are_read_and_the_text_is_written_bare() {

@@ -4,7 +4,7 @@
 
 use super::{sharing::release, source::source};
 use petri_crds::{
-    Component, EnvValue, EnvironmentTemplateSpec, EphemeralEnvironmentSpec, duration::timeout_secs,
+    Component, EnvValue, EnvironmentTemplateSpec, EphemeralEnvironmentSpec, Quantity, duration::timeout_secs,
     meta::LABEL_SHARED_PREFIX,
 };
 use petri_machines::{
@@ -14,6 +14,8 @@ use petri_machines::{
 use std::collections::{BTreeMap, BTreeSet};
 
 const COMPONENTS_MAX: usize = 64;
+/// Of any object, as Kubernetes bounds it.
+const NAME_MAX: usize = 253;
 
 /// Checks a template; the message names the field.
 pub(super) fn template(spec: &EnvironmentTemplateSpec) -> Result<(), String> {
@@ -52,10 +54,37 @@ fn namespace(spec: &EnvironmentTemplateSpec) -> Result<(), String> {
     if let Some(key) = namespace.labels.keys().find(reserved) {
         return Err(format!("namespace.labels: {key:?} is not for templates"));
     }
-    match namespace.annotations.keys().find(|key| key.starts_with("petri.run/")) {
-        Some(key) => Err(format!("namespace.annotations: {key:?} is not for templates")),
+    if let Some(key) = namespace.annotations.keys().find(|key| key.starts_with("petri.run/")) {
+        return Err(format!("namespace.annotations: {key:?} is not for templates"));
+    }
+    if let Some(quota) = &namespace.resource_quota {
+        quantities("namespace.resourceQuota.hard", &quota.hard)?;
+    }
+    for item in namespace.limit_range.iter().flat_map(|range| &range.limits) {
+        let maps =
+            [&item.default, &item.default_request, &item.max, &item.min, &item.max_limit_request_ratio];
+        for map in maps {
+            quantities("namespace.limitRange.limits", map)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is no quantity would be refused when the namespace is furnished, where nobody looks.
+fn quantities(at: &str, map: &BTreeMap<String, Quantity>) -> Result<(), String> {
+    match map.iter().find(|(_, quantity)| !quantity.is_valid()) {
+        Some((key, Quantity(text))) => Err(format!("{at}[{key:?}]: {text:?} is no quantity")),
         None => Ok(()),
     }
+}
+
+/// Checks the name of a template, which goes into an address.
+pub fn template_name(name: &str) -> Result<(), String> {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    if !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(inner) {
+        return Ok(());
+    }
+    Err(format!("template: {name:?} is no name of an object (lower-case letters, digits, hyphens, dots)"))
 }
 
 fn one(component: &Component, spec: &EnvironmentTemplateSpec) -> Result<(), String> {

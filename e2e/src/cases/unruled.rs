@@ -19,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(300);
 /// The template that the fixtures' environments are of.
 const GOOD: &str = "web-stack";
-/// What the schema refuses and the operator may take: it does not read a field that it does not know, and a name that
-/// it can work with is no reason to refuse work.
+const REASONS: [&str; 3] = ["InvalidConfiguration", "InvalidTTL", "RenderFailed"];
+/// What the schema refuses and the operator takes: it does not read a field that it does not know.
 const HARMLESS: [&str; 1] = ["template-field-is-unknown"];
 
 /// Creates all that the rules refuse while there are none, and deletes it under the rules.
@@ -70,9 +70,9 @@ async fn say(
         let stories: BTreeMap<String, (String, String)> =
             all.iter().map(|one| (one.metadata.name.clone().unwrap_or_default(), story(&one.data))).collect();
         let refused = |name: &String| {
-            stories.get(name).is_some_and(|(reason, message)| {
-                !message.is_empty() && ["InvalidConfiguration", "RenderFailed"].contains(&reason.as_str())
-            })
+            stories
+                .get(name)
+                .is_some_and(|(reason, message)| !message.is_empty() && REASONS.contains(&reason.as_str()))
         };
         let open: Vec<String> = awaited
             .iter()
