@@ -7,12 +7,8 @@ use petri_machines::{environment::Invalid, names::NamespaceName};
 use serde_json::json;
 
 /// Refused by the schema alone: the server prunes or coerces them, or nothing is made of the field yet.
-const SCHEMA_ONLY: [&str; 4] = [
-    "environment-template-is-no-name",
-    "environment-value-is-a-number",
-    "template-field-is-unknown",
-    "template-quota-is-no-quantity",
-];
+const SCHEMA_ONLY: [&str; 3] =
+    ["environment-template-is-no-name", "environment-value-is-a-number", "template-field-is-unknown"];
 
 /// `None` for a manifest that is no template, or does not decode.
 fn judge_template(manifest: &str) -> Option<Result<(), String>> {
