@@ -6,6 +6,7 @@
 use crate::{
     dish::{
         cluster::{Cluster, Space, Specs},
+        feed::Jobs,
         nature::Outcome,
         pair::Lease,
         replica::Event,
@@ -93,6 +94,15 @@ impl History {
     pub fn ended(&mut self, done: &Done) -> Verdict {
         let sound = !matches!(done, Done::Bug(_) | Done::OutOfTurn | Done::Held { .. });
         self.check("no cycle ends in a bug", sound, || format!("{done:?}"))
+    }
+
+    /// Asks whether a list that a watch brought up to date is what the server lists.
+    ///
+    /// # Errors
+    /// Both lists.
+    pub fn a_watch_comes_to_what_a_list_shows(&mut self, kept: &Jobs, mut listed: Jobs) -> Verdict {
+        listed.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
+        self.check("a watch comes to what a list shows", *kept == listed, || format!("{kept:?}\n{listed:?}"))
     }
 
     fn check(&mut self, law: &'static str, holds: bool, what: impl FnOnce() -> String) -> Verdict {
@@ -298,14 +308,13 @@ impl History {
             self.check(law, payload == Some(&one.planned.payload), || format!("{}: {payload:?}", one.name))?;
         }
         let wanted = |name: &ComponentName| plan.components.iter().any(|one| one.name == *name);
-        // What could not be undeployed is given up.
-        let tried = |name: &ComponentName| {
-            space.jobs.values().any(|job| job.component == *name && job.op == Op::Undeploy)
-        };
-        let others = space
-            .releases
-            .keys()
-            .find(|name| before.memory.components.contains_key(*name) && !wanted(name) && !tried(name));
+        // What could not be undeployed is given up. What neither a record nor a Job tells of is known to nobody.
+        let has =
+            |name: &ComponentName, op| space.jobs.values().any(|job| job.component == *name && job.op == op);
+        let known =
+            |name: &ComponentName| before.memory.components.contains_key(name) || has(name, Op::Deploy);
+        let others =
+            space.releases.keys().find(|name| known(name) && !wanted(name) && !has(name, Op::Undeploy));
         self.check(law, others.is_none(), || format!("{others:?} is left"))?;
         let missing = plan.furniture.iter().find(|(id, digest)| space.furniture.get(*id) != Some(*digest));
         self.check(law, missing.is_none(), || format!("{missing:?} is missing"))

@@ -197,6 +197,11 @@ fn pending(signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
 /// Brings the slices that the plan names; only then does anything of it begin.
 fn provision(plan: &Plan, cx: &mut Cx<'_>) -> Outcome<Phase> {
     let Binding::Bound { namespace } = cx.memory.binding.clone() else { return Handled };
+    // Nothing was ever handed out by this record: it is new, or was erased, and then the Jobs know better.
+    if cx.memory.serial == 0 && !children::recover(cx.memory, cx.world) {
+        cx.unreadable();
+        return Handled;
+    }
     let mode = slices::Mode::Rollout { plan: Some(plan), admit: true };
     slices::tend(cx.memory, cx.world, Some(&namespace), mode, cx.out);
     if let Some((name, failure)) = slices::broken(cx.memory, plan) {
