@@ -6,6 +6,7 @@ mod apiserver;
 mod audit;
 mod bad_input;
 mod compat;
+mod conformance;
 mod faults;
 mod furniture;
 mod golden;
@@ -51,6 +52,7 @@ pub fn all() -> Vec<Case> {
         case!("the API server refuses every bad object and takes every good one", refusals::run),
         case!("every rendering of the chart keeps the rules", refusals::chart),
         case!("the operator has the rights of the table and no others", refusals::rights),
+        case!("the API server answers as the simulated one does", conformance::run),
         case!("a diamond of four goes from Pending to Ready to gone", life::diamond),
         case!("a changed value is redeployed in place and touches nobody else", life::change),
         case!("an environment expires by itself within five seconds", life::expiry),

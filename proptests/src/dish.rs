@@ -4,10 +4,12 @@
 
 pub mod apply;
 pub mod cluster;
+pub mod feed;
 pub mod nature;
 pub mod observe;
 pub mod pair;
 pub mod replica;
+pub mod server;
 pub mod spec;
 pub mod tell;
 
@@ -16,6 +18,7 @@ use crate::{
     laws::{self, Breach, Verdict},
 };
 use cluster::{Cluster, Space, Specs};
+use feed::Feed;
 use nature::Progress;
 use observe::Blind;
 use petri_machines::{
@@ -155,6 +158,9 @@ pub struct Dish {
     pub history: History,
     /// Whether all laws are asked of every observation.
     pub asks_laws: bool,
+    /// What the watches are told of Jobs.
+    pub feed: Feed,
+    stood_at: u64,
     /// What happened, for people.
     pub log: Vec<String>,
     /// Writes that changed something.
@@ -175,6 +181,8 @@ impl Dish {
             specs: specs.iter().map(|line| spec::parse(line)).collect::<Result<_, _>>()?,
             history: History::default(),
             asks_laws: true,
+            feed: Feed::default(),
+            stood_at: 0,
             log: Vec::new(),
             writes: 0,
             idle_writes: 0,
@@ -191,6 +199,9 @@ impl Dish {
             Op::Cycle => self.cycle().map(|()| true),
             Op::Settle => self.settle().map(|()| true),
             _ => {
+                if *op == (Op::JobCache { lags: false }) {
+                    self.catches_up()?;
+                }
                 let before = self.cluster.clone();
                 let happened = self.happen(op);
                 if happened {
@@ -237,7 +248,18 @@ impl Dish {
     }
 
     fn witness(&mut self, before: &Cluster, event: Option<&Event>) -> Verdict {
+        if self.cluster.lagging.is_some() {
+            self.feed.note(&before.jobs(), &self.cluster.jobs());
+        }
         self.history.witness(&Witness { before, after: &self.cluster, event, specs: &self.specs })
+    }
+
+    /// The watch that stood still goes on where it stood, or lists anew when the server has forgotten that.
+    fn catches_up(&mut self) -> Verdict {
+        let Some(mut list) = self.cluster.lagging.clone() else { return Ok(()) };
+        let Ok(news) = self.feed.since(self.stood_at) else { return Ok(()) };
+        feed::apply(&mut list, news);
+        self.history.a_watch_comes_to_what_a_list_shows(&list, self.cluster.jobs())
     }
 
     fn happen(&mut self, op: &Op) -> bool {
@@ -272,6 +294,7 @@ impl Dish {
             Op::JobCache { lags } => {
                 let was = cluster.lagging.take();
                 cluster.lagging = lags.then(|| cluster.jobs());
+                self.stood_at = self.feed.version();
                 cluster.changed();
                 was.is_some() != *lags
             }
@@ -302,6 +325,7 @@ impl Dish {
     /// A broken law, or that it did not come to rest within the bound.
     pub fn settle(&mut self) -> Verdict {
         const ROUNDS_MAX: usize = 4_000;
+        self.catches_up()?;
         (self.cluster.lagging, self.cluster.gateway_down) = (None, false);
         self.cluster.changed();
         for _ in 0..ROUNDS_MAX {

@@ -4,12 +4,14 @@
 //! (the simulated cluster that runs and crashes the real `Cycle`).
 
 pub mod atlas;
+pub mod conformance;
 pub mod coverage;
 pub mod crash;
 pub mod dish;
 pub mod explorer;
 pub mod invariants;
 pub mod laws;
+pub mod mutations;
 pub mod plans;
 pub mod scenario;
 pub mod sharing;

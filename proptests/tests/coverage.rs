@@ -1,7 +1,9 @@
 //! The table of what shows what is current, and no line is left without an answer; the planted bugs fit.
 
-use petri_proptests::coverage::{coverage, ids};
-use serde_json::Value;
+use petri_proptests::{
+    coverage::{coverage, ids},
+    mutations::{Mutation, mutations},
+};
 use std::{collections::BTreeSet, fs, path::Path};
 
 #[test]
@@ -29,14 +31,11 @@ fn every_line_of_the_lists_is_shown_by_a_test_or_says_where() {
 
 #[test]
 fn every_planted_bug_fits_its_file_exactly_once_and_has_a_name_of_its_own() {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(package.join("mutations.json")).unwrap();
-    let all: Vec<Value> = serde_json::from_str(&text).unwrap();
-    let names: BTreeSet<&str> = all.iter().filter_map(|one| one["name"].as_str()).collect();
+    let all = mutations().unwrap();
+    let names: BTreeSet<&str> = all.iter().map(|one| one.name.as_str()).collect();
     assert!(names.len() == all.len() && all.len() >= 60, "{} bugs, {} names", all.len(), names.len());
-    for one in &all {
-        let [name, file, from, to] = ["name", "file", "from", "to"].map(|key| one[key].as_str().unwrap());
-        let source = fs::read_to_string(package.join("..").join(file)).unwrap();
+    for Mutation { name, file, from, to, .. } in &all {
+        let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file)).unwrap();
         assert_eq!(source.matches(from).count(), 1, "{name}");
         assert_ne!(from, to, "{name}");
     }

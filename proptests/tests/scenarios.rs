@@ -14,12 +14,14 @@ fn files() -> Vec<PathBuf> {
 fn every_stored_scenario_comes_to_the_rest_it_names() {
     let files = files();
     assert!(!files.is_empty());
+    let mut faults = Vec::new();
     for path in files {
         let scenario = Scenario::load(&path).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()));
         if let Err((fault, log)) = scenario.tell() {
-            panic!("{}: {fault}\n{}", path.display(), log.join("\n"));
+            faults.push(format!("{}: {fault}\n{}", path.display(), log.join("\n")));
         }
     }
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
 #[track_caller]

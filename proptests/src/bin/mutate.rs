@@ -1,31 +1,57 @@
-//! Measures the oracle: plants one bug at a time in a scratch copy of the core and runs the quick tests on it.
+//! Measures the oracle: plants one bug at a time in a scratch copy of the core and runs the tests on it.
 //!
-//! `cargo run -p petri-proptests --bin mutate -- [part of a name]`; the list is `proptests/mutations.json`. Ends with
-//! `caught: X of Y`; a survivor or a patch that no longer fits is a failure.
+//! `cargo mutate` runs for each bug the test that caught it last time, and all of them when that one does not. It ends
+//! with `caught: X of Y`; a survivor without a reason, or a patch that no longer fits, is a failure.
 
-use serde::Deserialize;
+use petri_proptests::mutations::{Kill, Kills, Mutation, kills, mutations, write_kills};
+use serde_json::Value;
 use std::{
-    fs, io,
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Write as _},
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
-/// One planted bug.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Mutation {
-    /// What goes wrong, as a sentence.
-    name: String,
-    /// The file, below the workspace.
-    file: PathBuf,
-    /// The text that stands there exactly once.
-    from: String,
-    /// What stands there instead.
-    to: String,
+/// What is asked for on the command line.
+#[derive(Debug)]
+struct Wish {
+    part: String,
+    from: usize,
+    count: usize,
+    all: bool,
+    write: bool,
+}
+
+const USAGE: &str = "cargo mutate [PART OF A NAME] [--from N] [--count N] [--all] [--write]
+  --from, --count  a range of the list, from 0: a long run in pieces
+  --all            every test, not only those until one fails
+  --write          record in proptests/kills.json what caught each";
+
+fn wish() -> Option<Wish> {
+    let mut wish = Wish { part: String::new(), from: 0, count: usize::MAX, all: false, write: false };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--from" => wish.from = words.next()?.parse().ok()?,
+            "--count" => wish.count = words.next()?.parse().ok()?,
+            "--all" => wish.all = true,
+            "--write" => wish.write = true,
+            option if option.starts_with('-') => return None,
+            part => wish.part = part.to_owned(),
+        }
+    }
+    Some(wish)
 }
 
 fn main() -> ExitCode {
-    match run(std::env::args().nth(1).unwrap_or_default().as_str()) {
+    let Some(wish) = wish() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match run(&wish) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -35,55 +61,185 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(part: &str) -> io::Result<bool> {
-    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let root = package.parent().map(Path::to_path_buf).unwrap_or_default();
-    let text = fs::read_to_string(package.join("mutations.json"))?;
-    let all: Vec<Mutation> = serde_json::from_str(&text)?;
-    let chosen: Vec<&Mutation> = all.iter().filter(|mutation| mutation.name.contains(part)).collect();
-    let scratch = std::env::temp_dir().join(format!("petri-mutate-{}", std::process::id()));
-    let result = apply_all(&chosen, &root, &scratch);
-    fs::remove_dir_all(&scratch)?;
-    let caught = result?;
+fn run(wish: &Wish) -> io::Result<bool> {
+    let all = mutations()?;
+    let named = all.iter().filter(|mutation| mutation.name.contains(&wish.part));
+    let chosen: Vec<&Mutation> = named.skip(wish.from).take(wish.count).collect();
+    let mut known = kills()?;
+    let scratch = Scratch::new()?;
+    let (mut caught, mut excused, mut silent) = (0, 0, 0);
+    for mutation in &chosen {
+        let started = Instant::now();
+        let found = scratch.plant(mutation, known.get(&mutation.name), wish.all);
+        let (word, what) = match (&found, &mutation.survives) {
+            (Ok(Some(kill)), _) => ("caught", told(kill)),
+            (Ok(None), Some(why)) => ("excused", why.clone()),
+            (Ok(None), None) => ("SURVIVED", String::new()),
+            (Err(error), _) => ("BROKEN", error.to_string()),
+        };
+        match word {
+            "caught" => caught += 1,
+            "excused" => excused += 1,
+            _ => silent += 1,
+        }
+        println!("{word:<9} {:4} s  {}: {what}", started.elapsed().as_secs(), mutation.name);
+        if let (true, Ok(Some(kill))) = (wish.write, found) {
+            note(&mut known, &mutation.name, kill, wish.all);
+            known.retain(|name, _| all.iter().any(|mutation| mutation.name == *name));
+            write_kills(&known)?;
+        }
+    }
+    println!("excused: {excused}");
     println!("caught: {caught} of {}", chosen.len());
-    Ok(caught == chosen.len())
+    Ok(silent == 0)
 }
 
-fn apply_all(mutations: &[&Mutation], root: &Path, scratch: &Path) -> io::Result<usize> {
-    fs::create_dir_all(scratch)?;
-    for folder in ["machines", "proptests"] {
-        copy(&root.join(folder), &scratch.join(folder))?;
+fn told(kill: &Kill) -> String {
+    let words = |set: Vec<&String>| set.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    format!("{} ({})", words(kill.tests.keys().collect()), words(kill.laws.iter().collect()))
+}
+
+/// A run of all tests says all; one that stopped at the first adds what it saw.
+fn note(known: &mut Kills, name: &str, kill: Kill, whole: bool) {
+    let entry = known.entry(name.to_owned()).or_default();
+    if whole {
+        *entry = kill;
+    } else {
+        entry.laws.extend(kill.laws);
+        entry.tests.extend(kill.tests);
     }
-    for file in ["Cargo.lock", "rust-toolchain.toml"] {
-        fs::copy(root.join(file), scratch.join(file))?;
+}
+
+/// A copy of the core that stays from run to run, so that only what a bug touches is built.
+struct Scratch(PathBuf);
+
+/// The test programs, those first that take the least to find most. Not among them: what compares the tree with itself.
+const PROGRAMS: [&str; 10] = [
+    "machines/environment",
+    "machines/cycle",
+    "machines/petri_machines",
+    "proptests/scenarios",
+    "proptests/fixtures",
+    "machines/sharing",
+    "proptests/laws",
+    "proptests/explorer",
+    "proptests/sharing",
+    "proptests/dish",
+];
+/// A test program that takes longer goes round in a circle.
+const PROGRAM_MAX: Duration = Duration::from_secs(300);
+
+impl Scratch {
+    fn new() -> io::Result<Self> {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let scratch = target.join("mutate");
+        for folder in ["machines", "proptests"] {
+            copy(&root.join(folder), &scratch.join(folder))?;
+        }
+        for file in ["Cargo.lock", "rust-toolchain.toml"] {
+            refresh(&scratch.join(file), &fs::read(root.join(file))?)?;
+        }
+        let manifest = workspace(&fs::read_to_string(root.join("Cargo.toml"))?);
+        refresh(&scratch.join("Cargo.toml"), manifest.as_bytes())?;
+        Ok(Self(scratch))
     }
-    fs::write(scratch.join("Cargo.toml"), workspace(&fs::read_to_string(root.join("Cargo.toml"))?))?;
-    if let Some(why) = test(scratch)? {
-        return Err(io::Error::other(format!("the tests fail without any mutation: {why}")));
-    }
-    let mut caught = 0;
-    for mutation in mutations {
-        let file = scratch.join(&mutation.file);
+
+    /// Plants a bug, looks who catches it, and takes it out again.
+    fn plant(&self, mutation: &Mutation, last: Option<&Kill>, all: bool) -> io::Result<Option<Kill>> {
+        let file = self.0.join(&mutation.file);
         let text = fs::read_to_string(&file)?;
         if text.matches(&mutation.from).count() != 1 {
-            println!("does not fit   {}", mutation.name);
-            continue;
+            return Err(io::Error::other("does not fit"));
         }
         fs::write(&file, text.replace(&mutation.from, &mutation.to))?;
-        let found = test(scratch).unwrap_or_else(|error| {
-            println!("does not work  {}: {error}", mutation.name);
-            None
-        });
-        match found {
-            Some(why) => {
-                caught += 1;
-                println!("caught         {}: {why}", mutation.name);
-            }
-            None => println!("SURVIVED       {}", mutation.name),
-        }
+        let found = self.test(last.filter(|_| !all), all);
         fs::write(&file, text)?;
+        found
     }
-    Ok(caught)
+
+    fn test(&self, last: Option<&Kill>, all: bool) -> io::Result<Option<Kill>> {
+        let programs = self.build()?;
+        let mut kill = Kill::default();
+        for (test, program) in last.into_iter().flat_map(|kill| &kill.tests) {
+            let Some(path) = programs.get(program.as_str()) else { continue };
+            // A stored scenario is lived by the one test of its program that lives them all.
+            let filter = if program == "proptests/scenarios" { "every_stored_scenario" } else { test };
+            if self.asks(program, path, Some(filter), &mut kill)? {
+                return Ok(Some(kill));
+            }
+        }
+        for program in PROGRAMS {
+            let Some(path) = programs.get(program) else { continue };
+            if self.asks(program, path, None, &mut kill)? && !all {
+                break;
+            }
+        }
+        Ok((!kill.tests.is_empty()).then_some(kill))
+    }
+
+    /// Builds all test programs; returns where each is.
+    fn build(&self) -> io::Result<BTreeMap<String, PathBuf>> {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["test", "--no-run", "--offline", "--workspace", "--lib", "--tests"]);
+        cargo.args(["--message-format", "json"]).current_dir(&self.0);
+        cargo.env("CARGO_TARGET_DIR", self.0.join("target")).env("CARGO_INCREMENTAL", "1");
+        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
+        let output = cargo.output()?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let error = text.lines().find(|line| line.starts_with("error")).unwrap_or_default();
+            return Err(io::Error::other(format!("does not compile: {error}")));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let program = |message: Value| {
+            let path = PathBuf::from(message["executable"].as_str()?);
+            let package = message["manifest_path"].as_str().and_then(|path| path.rsplit('/').nth(1))?;
+            Some((format!("{package}/{}", message["target"]["name"].as_str()?), path))
+        };
+        Ok(messages.filter_map(program).collect())
+    }
+
+    /// Runs a test program, or one test of it. Returns whether anything failed.
+    fn asks(&self, name: &str, path: &Path, test: Option<&str>, kill: &mut Kill) -> io::Result<bool> {
+        let folder = self.0.join(name.split('/').next().unwrap_or_default());
+        let mut command = Command::new(path);
+        command.args(test).current_dir(folder).env("RUST_BACKTRACE", "0").stderr(Stdio::null());
+        let log = self.0.join("test.log");
+        let mut child = command.stdout(File::create(&log)?).spawn()?;
+        let started = Instant::now();
+        let ended = loop {
+            if let Some(status) = child.try_wait()? {
+                break Some(status);
+            }
+            if started.elapsed() > PROGRAM_MAX {
+                child.kill()?;
+                child.wait()?;
+                break None;
+            }
+            thread::sleep(Duration::from_millis(20));
+        };
+        if ended.is_some_and(|status| status.success()) {
+            return Ok(false);
+        }
+        let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        kill.laws
+            .extend(text.split("law \"").skip(1).filter_map(|rest| Some(rest.split('"').next()?.into())));
+        let failed = text.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+        let mut tests: Vec<&str> = failed.map(|path| path.rsplit("::").next().unwrap_or(path)).collect();
+        let lives = text.split("scenarios/").skip(1).filter_map(|rest| Some(rest.split_once(".json:")?.0));
+        let lives: Vec<&str> = lives.filter(|name| !name.contains(char::is_whitespace)).collect();
+        if !lives.is_empty() {
+            tests.retain(|test| !test.starts_with("every_stored_scenario"));
+        }
+        if tests.is_empty() && lives.is_empty() {
+            tests.push(if ended.is_none() { "hangs" } else { "dies" });
+        }
+        kill.tests.extend(tests.into_iter().chain(lives).map(|test| (test.to_owned(), name.to_owned())));
+        io::stdout().flush()?;
+        Ok(true)
+    }
 }
 
 /// Cuts the workspace's manifest down to the two packages.
@@ -96,54 +252,27 @@ fn workspace(manifest: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The quick tests, those first that take the least to find most.
-const TESTS: [&str; 5] = ["scenarios", "fixtures", "laws", "explorer", "dish"];
-
-/// Runs the quick tests until one fails; returns the first law that broke, or the first test that failed.
-fn test(scratch: &Path) -> io::Result<Option<String>> {
-    for one in TESTS {
-        if let Some(why) = run_test(scratch, one)? {
-            return Ok(Some(format!("{one}: {why}")));
-        }
-    }
-    Ok(None)
-}
-
-fn run_test(scratch: &Path, one: &str) -> io::Result<Option<String>> {
-    let target = scratch.join("target");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--offline", "-p", "petri-proptests", "--test", one]).current_dir(scratch);
-    cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
-    let output = cargo.env("CARGO_TARGET_DIR", target).env("RUST_BACKTRACE", "0").output()?;
-    if output.status.success() {
-        return Ok(None);
-    }
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    if text.contains("error: could not compile") {
-        let error = text.lines().find(|line| line.starts_with("error")).unwrap_or_default();
-        return Err(io::Error::other(format!("a mutation that does not compile catches nothing: {error}")));
-    }
-    let mut laws: Vec<&str> =
-        text.split("law \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    laws.sort_unstable();
-    laws.dedup();
-    let failed = text.lines().find(|line| line.contains("panicked") || line.ends_with("FAILED"));
-    let scenario = text.split("scenarios/").nth(1).and_then(|rest| rest.split(".json").next());
-    let law = if laws.is_empty() { failed.unwrap_or("cargo failed").to_owned() } else { laws.join(", ") };
-    Ok(Some(scenario.map_or(law.clone(), |scenario| format!("{scenario}: {law}"))))
-}
-
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
+    for entry in fs::read_dir(to)? {
+        let entry = entry?;
+        if !from.join(entry.file_name()).exists() && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             copy(&entry.path(), &target)?;
         } else {
-            fs::copy(entry.path(), target)?;
+            refresh(&target, &fs::read(entry.path())?)?;
         }
     }
     Ok(())
+}
+
+/// Writes a file unless it is that way already: what is not written is not built anew.
+fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|found| found == content) { Ok(()) } else { fs::write(path, content) }
 }

@@ -1,6 +1,9 @@
-//! The shell's writes, against the simulated cluster, with the preconditions of a real API server.
+//! The shell's writes, against the simulated cluster: the executor's checks, one request, and the class of its answer.
 
-use super::cluster::{Cluster, Job, Own, Pod, Secret, Space};
+use super::{
+    cluster::{Cluster, Job, Own, Pod, Space},
+    server::{Refused, Written},
+};
 use petri_machines::{
     environment::{Cleanup, Command, NamespaceRef, Record, Status, World},
     job::Op,
@@ -11,16 +14,29 @@ use petri_machines::{
 /// Writes record and status on condition that the object is still the one that was read.
 ///
 /// # Errors
-/// `Retry` when somebody wrote first, or the object is gone.
+/// `Retry` when somebody wrote first, `Fenced` when the object is gone.
 pub fn store(cluster: &mut Cluster, read: &mut Own, record: Record, status: Status) -> Result<(), Refusal> {
-    let own = cluster.own.as_mut().filter(|own| own.resource_version == read.resource_version);
-    let own = own.ok_or(Refusal::Retry)?;
-    own.record = Some(record);
-    own.status = Some(status);
-    own.resource_version += 1;
-    *read = own.clone();
-    cluster.changed();
+    cluster.replace_status(read.resource_version, record, status).map_err(class)?;
+    cluster.own.iter().for_each(|own| *read = own.clone());
     Ok(())
+}
+
+/// How the executor classes a refusal; a delete classes its conflicts itself.
+fn class(refused: Refused) -> Refusal {
+    match refused {
+        Refused::Conflict => Refusal::Retry,
+        Refused::Exists | Refused::Dying | Refused::Terminating | Refused::Expired => Refusal::Backoff,
+        Refused::NotFound => Refusal::Fenced,
+    }
+}
+
+/// What is gone already was deleted; what is another one is spared.
+fn deleted(written: Written) -> Result<bool, Refusal> {
+    match written {
+        Err(Refused::NotFound) => Ok(false),
+        Err(Refused::Conflict) => Err(Refusal::Fenced),
+        written => written.map_err(class),
+    }
 }
 
 /// Applies one command. Returns whether it changed anything.
@@ -60,25 +76,14 @@ pub fn apply(
 fn clean(cluster: &mut Cluster, read: &mut Own, cleanup: &Cleanup) -> Result<bool, Refusal> {
     match cleanup {
         Cleanup::DeleteSelf => delete_self(cluster, read),
-        Cleanup::DropFinalizer => drop_finalizer(cluster),
+        Cleanup::DropFinalizer => drop_finalizer(cluster, read),
         Cleanup::DeletePayload { namespace, name, uid } => {
-            let space = writable(cluster, namespace)?;
-            match space.secrets.get(name) {
-                None => return Ok(false),
-                Some(secret) if secret.uid != *uid => return Err(Refusal::Fenced),
-                Some(_) => drop(space.secrets.remove(name)),
-            }
-            Ok(true)
+            writable(cluster, namespace)?;
+            deleted(cluster.delete_secret(&namespace.name, name, uid))
         }
         Cleanup::DeleteJob { namespace, name, uid } => {
-            let space = writable(cluster, namespace)?;
-            let Some(job) = space.jobs.get_mut(name) else { return Ok(false) };
-            if job.uid != *uid {
-                return Err(Refusal::Fenced);
-            }
-            let changed = !std::mem::replace(&mut job.deleting, true);
-            cluster.changed();
-            Ok(changed)
+            writable(cluster, namespace)?;
+            deleted(cluster.delete_job(&namespace.name, name, uid))
         }
         Cleanup::CreateUndeployJob { namespace, component, serial } => {
             create_job(cluster, namespace, component, Op::Undeploy, *serial)
@@ -88,63 +93,40 @@ fn clean(cluster: &mut Cluster, read: &mut Own, cleanup: &Cleanup) -> Result<boo
         }
         Cleanup::Unshare(_) => Err(Refusal::Rejected),
         Cleanup::DeleteNamespace(namespace) => {
-            let Some(space) = cluster.spaces.get_mut(&namespace.name) else { return Ok(false) };
-            if space.uid != namespace.uid {
-                return Err(Refusal::Fenced);
-            }
-            let changed = !std::mem::replace(&mut space.terminating, true);
-            cluster.changed();
-            Ok(changed)
+            deleted(cluster.delete_namespace(&namespace.name, &namespace.uid))
         }
     }
 }
 
+/// The precondition is the version as it was read or last written.
 fn add_finalizer(cluster: &mut Cluster, read: &mut Own) -> Result<bool, Refusal> {
-    let own = cluster.own.as_mut().ok_or(Refusal::Retry)?;
-    if own.deletion {
+    if cluster.own.as_ref().is_some_and(|own| own.deletion && !own.finalizer) {
         return Err(Refusal::Rejected);
     }
-    let changed = !std::mem::replace(&mut own.finalizer, true);
-    own.resource_version += 1;
-    read.resource_version = own.resource_version;
-    cluster.changed();
+    let changed = cluster.set_finalizer(read.resource_version, true).map_err(class)?;
+    cluster.own.iter().for_each(|own| read.resource_version = own.resource_version);
     Ok(changed)
 }
 
-fn drop_finalizer(cluster: &mut Cluster) -> Result<bool, Refusal> {
-    let own = cluster.own.as_mut().ok_or(Refusal::Retry)?;
-    own.finalizer = false;
-    own.resource_version += 1;
-    if own.deletion {
-        cluster.own = None;
+fn drop_finalizer(cluster: &mut Cluster, read: &Own) -> Result<bool, Refusal> {
+    match cluster.set_finalizer(read.resource_version, false) {
+        Err(Refused::NotFound) => Ok(false),
+        written => written.map_err(class),
     }
-    cluster.changed();
-    Ok(true)
 }
 
-/// The precondition is the version as it was read or last written: an extension that lands first wins.
+/// An extension that lands first wins.
 fn delete_self(cluster: &mut Cluster, read: &Own) -> Result<bool, Refusal> {
-    let own = cluster.own.as_mut().ok_or(Refusal::Retry)?;
-    if own.resource_version != read.resource_version {
-        return Err(Refusal::Fenced);
-    }
-    let changed = !std::mem::replace(&mut own.deletion, true);
-    own.resource_version += 1;
-    if !own.finalizer {
-        cluster.own = None;
-    }
-    cluster.changed();
-    Ok(changed)
+    deleted(cluster.delete_own(read.resource_version))
 }
 
+/// A name that is taken is read back: it may be what an earlier call made whose answer was lost.
 fn create_namespace(cluster: &mut Cluster, name: &NamespaceName) -> Result<bool, Refusal> {
-    if cluster.spaces.contains_key(name) {
-        return Err(Refusal::Retry);
+    match cluster.create_namespace(name) {
+        Err(Refused::Exists) if cluster.spaces.get(name).is_some_and(|space| space.ours) => Ok(false),
+        Err(Refused::Exists) => Err(Refusal::Fenced),
+        written => written.map_err(class),
     }
-    let uid = cluster.fresh_uid("ns");
-    cluster.spaces.insert(name.clone(), Space::new(uid, true));
-    cluster.changed();
-    Ok(true)
 }
 
 /// The live check before every write into a namespace: labels and UID, and what a terminating namespace refuses.
@@ -156,9 +138,10 @@ fn writable<'c>(cluster: &'c mut Cluster, namespace: &NamespaceRef) -> Result<&'
 }
 
 fn creatable<'c>(cluster: &'c mut Cluster, namespace: &NamespaceRef) -> Result<&'c mut Space, Refusal> {
-    let space = writable(cluster, namespace)?;
-    // 403: the namespace is terminating, or the rights are not there.
-    if space.terminating || !space.access.operator { Err(Refusal::Backoff) } else { Ok(space) }
+    writable(cluster, namespace)?;
+    let space = cluster.creatable(&namespace.name).map_err(class)?;
+    // 403 of another kind: the rights are not there.
+    if space.access.operator { Ok(space) } else { Err(Refusal::Backoff) }
 }
 
 fn grant(
@@ -166,11 +149,8 @@ fn grant(
     namespace: &NamespaceRef,
     which: impl Fn(&mut Space) -> &mut bool,
 ) -> Result<bool, Refusal> {
-    let space = writable(cluster, namespace)?;
-    if space.terminating {
-        return Err(Refusal::Backoff);
-    }
-    Ok(!std::mem::replace(which(space), true))
+    writable(cluster, namespace)?;
+    Ok(!std::mem::replace(which(cluster.creatable(&namespace.name).map_err(class)?), true))
 }
 
 /// Returns the name that Secret and Job of an attempt share.
@@ -189,12 +169,8 @@ fn create_payload(
     let plan = world.intent.known().and_then(|intent| intent.as_ref().ok());
     let planned = plan.and_then(|plan| plan.components.iter().find(|one| one.name == *component));
     let payload = planned.map(|one| one.planned.payload.clone()).ok_or(Refusal::Rejected)?;
-    if creatable(cluster, namespace)?.secrets.contains_key(&name) {
-        return Ok(false);
-    }
-    let uid = cluster.uid_of("secret", &name);
-    creatable(cluster, namespace)?.secrets.insert(name, Secret { uid, payload });
-    Ok(true)
+    creatable(cluster, namespace)?;
+    taken(cluster.create_secret(&namespace.name, &name, payload))
 }
 
 /// A namesake that is not going is the Job that was meant; one that goes has its name until its pod is gone.
@@ -211,17 +187,19 @@ fn create_job(
     if space.jobs.iter().any(|(other, job)| *other != name && job.component == *component && job.is_live()) {
         return Err(Refusal::Backoff);
     }
-    match space.jobs.get(&name) {
-        Some(job) if job.deleting => return Err(Refusal::Backoff),
-        Some(_) => return Ok(false),
-        None => {}
-    }
-    let uid = cluster.uid_of("job", &name);
+    // The server gives it another UID.
+    let uid = Cluster::owner();
     let (pod, complaint) = (Pod::Waiting, None);
     let job = Job { uid, component: component.clone(), op, serial, pod, complaint, deleting: false };
-    creatable(cluster, namespace)?.jobs.insert(name, job);
-    cluster.changed();
-    Ok(true)
+    taken(cluster.create_job(&namespace.name, &name, job))
+}
+
+/// What has a name that nobody else gives is what was meant, unless it goes.
+fn taken(written: Written) -> Result<bool, Refusal> {
+    match written {
+        Err(Refused::Exists) => Ok(false),
+        written => written.map_err(class),
+    }
 }
 
 impl Space {

@@ -9,6 +9,7 @@
 use super::{
     Dish, Op,
     replica::{Fault, Replica},
+    server::Refused,
 };
 use crate::laws::{Breach, Verdict, require};
 use petri_machines::kernel::cycle::Ask;
@@ -30,6 +31,18 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Writes it on condition that it is still of this version.
+    ///
+    /// # Errors
+    /// `Conflict`.
+    pub fn replace(&mut self, version: u64, who: usize, now: u64) -> Result<(), Refused> {
+        if self.resource_version != version {
+            return Err(Refused::Conflict);
+        }
+        *self = Self { holder: Some(who), renewed_at: now, resource_version: version + 1 };
+        Ok(())
+    }
+
     /// Whether somebody holds it at this moment.
     pub fn is_held_by(&self, who: usize, now: u64) -> bool {
         self.holder == Some(who) && now < self.renewed_at + LEASE_SECS
@@ -117,10 +130,9 @@ impl Pair {
         if !free {
             return;
         }
-        let resource_version = self.lease.resource_version + 1;
-        self.lease = Lease { holder: Some(who), renewed_at: now, resource_version };
-        claim.seen = (resource_version, now);
-        if !lost {
+        let written = self.lease.replace(claim.seen.0, who, now);
+        claim.seen = (self.lease.resource_version, now);
+        if written.is_ok() && !lost {
             claim.deadline = now + LEASE_SECS - MARGIN_SECS;
         }
     }
