@@ -3,7 +3,7 @@
 //! A row is (phase, signal) → where it leads and what is asked for there. Committed as Markdown beside the machines, and
 //! compared with what exploring finds now: `ATLAS=write` writes it anew.
 
-use crate::laws::{component::Alone, environment::blindnesses};
+use crate::laws::{blindness::Blindness, component::Alone};
 use petri_machines::{
     component::{self, Phase as Child},
     environment::{Environment, Record, World},
@@ -33,8 +33,8 @@ impl Atlas {
     /// Follows an environment from a sight, with everything seen and with each fact unknown.
     pub fn environment(&mut self, record: &Record, world: &World) {
         self.follow_environment(record, world);
-        for (_, blind) in blindnesses(record, world) {
-            self.follow_environment(record, &blind);
+        for blindness in Blindness::all(record, world) {
+            self.follow_environment(record, &blindness.of(world));
         }
     }
 

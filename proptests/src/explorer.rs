@@ -9,6 +9,7 @@ pub mod edges;
 pub mod graph;
 pub mod happenings;
 pub mod intern;
+mod sights;
 pub mod state;
 pub mod worlds;
 
@@ -20,12 +21,12 @@ use crate::{
 };
 use edges::{Edge, Ways};
 use graph::Rows;
-use intern::Memo;
 use petri_machines::{
     component,
     environment::{Notice, Phase},
     names::ComponentName,
 };
+use rustc_hash::FxHashMap;
 use state::{BASE, Budget, KIDS, State, is_still};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -95,7 +96,7 @@ pub struct Report {
 /// The states that are known, in the order in which they were found, each with the way to it.
 #[derive(Default)]
 struct Known {
-    numbers: Memo<State, u32>,
+    numbers: FxHashMap<State, u32>,
     states: Vec<State>,
     from: Vec<(u32, u16)>,
 }

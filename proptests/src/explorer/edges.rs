@@ -1,38 +1,42 @@
 //! Everything that may happen next in a state.
 //!
 //! What the operator decides depends on what it sees: its record and its world. So each distinct sight is decided once,
-//! by the shipped loop in the dish, which is also watched by every invariant, with all laws asked; a state with the
-//! same sight gets the same decision, command by command, against its own cluster. That this comes to what the loop
-//! does is compared for every decision that is made, and for one state in [`COMPARED`] besides.
+//! with all laws asked; a state with the same sight gets the same decision, command by command, against its own cluster,
+//! each write watched by every invariant. That this comes to what the shipped loop does in the dish is compared for the
+//! first decisions of a world, for a part of the others, and for one look in [`COMPARED`] besides.
 
 use super::{
     Found, Maker,
     happenings::{Local, Whole, history},
-    intern::{Interner, Memo},
-    state::{Cell, Codec, KIDS, Kid, Pace, State},
+    intern::Interner,
+    sights::{Sight, View, blind_sight, job_views, kid_of, sight},
+    state::{Codec, KIDS, Kid, Pace, State},
 };
 use crate::{
     dish::{
         apply,
-        cluster::{Cluster, Own, Release, Specs},
-        observe::observe,
+        cluster::{Cluster, Release, Specs},
         replica::{Event, Replica},
         tell,
     },
     invariants::{History, Witness},
-    laws::{self, Breach, require},
+    laws::{self, Breach, blindness::Blindness, require},
 };
 use petri_machines::{
-    component::Readiness,
-    environment::{Cleanup, Command, Environment, Phase, World},
+    environment::{Cleanup, Command, Environment, Phase, Record, World},
     job::{JobState, JobView},
-    kernel::{Machine as _, Seen, cycle::Ask},
+    kernel::{Machine as _, cycle::Ask, machine::StepOf},
     names::ComponentName,
 };
-use std::{collections::HashSet, hash::BuildHasherDefault};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::rc::Rc;
 
-/// One state in so many is stepped by the loop itself though its decision is known.
+/// One look in so many is made by the loop itself though its decision is known.
 pub const COMPARED: u32 = 512;
+/// So many decisions of a world, the first, are made by the loop, too: all of a small world's.
+const COMPARED_FIRST: usize = 4_096;
+/// After those, one decision in so many is.
+const COMPARED_DECISIONS: usize = 16;
 
 /// One thing that may happen.
 #[derive(Clone, Copy, Debug)]
@@ -70,11 +74,8 @@ struct Decision {
     asked: bool,
 }
 
-/// What it sees of a component: its Jobs and its readiness.
-type View = (Vec<JobView>, Seen<Readiness>);
 /// A Job list as it was a moment ago.
 type Stale = (u16, u32, Vec<JobView>);
-type Sight = (u32, [(u32, u32); KIDS]);
 type Effects = Vec<(u16, State)>;
 
 /// All that was found out about a world so far.
@@ -88,20 +89,21 @@ pub struct Ways<'w> {
     pub draws: bool,
     pub(super) has_route: bool,
     pub(super) found: &'w mut Found,
-    pub(super) locals: Memo<(u32, u32, u32), Vec<Local>>,
-    pub(super) wholes: Memo<(u32, u32), Vec<Whole>>,
-    pub(super) goings: Memo<(u32, [u32; KIDS]), (u32, [u32; KIDS])>,
-    pub(super) soils: Memo<u32, u32>,
-    pub(super) deadlines: Memo<u32, Option<(u64, Pace)>>,
+    pub(super) locals: FxHashMap<(u32, u32, u32), Vec<Local>>,
+    pub(super) wholes: FxHashMap<(u32, u32), Vec<Whole>>,
+    pub(super) goings: FxHashMap<(u32, [u32; KIDS]), (u32, [u32; KIDS])>,
+    pub(super) soils: FxHashMap<u32, u32>,
+    pub(super) deadlines: FxHashMap<u32, Option<(u64, Pace)>>,
     commands: Interner<Command>,
     views: Interner<View>,
-    viewed: Memo<(u32, u32), u32>,
-    stales: Memo<(u32, u32, u32), Vec<Stale>>,
-    decided: Memo<Sight, u32>,
+    viewed: FxHashMap<(u32, u32), u32>,
+    stales: FxHashMap<(u32, u32, u32), Vec<Stale>>,
+    decided: FxHashMap<Sight, u32>,
+    blinds: FxHashMap<Sight, Rc<Vec<Command>>>,
     decisions: Vec<Decision>,
-    applied: Memo<[u32; 4], Option<(u32, u32)>>,
-    told: Memo<u32, u16>,
-    witnessed: HashSet<[u32; 13], BuildHasherDefault<super::intern::Quick>>,
+    applied: FxHashMap<[u32; 4], Option<(u32, u32)>>,
+    told: FxHashMap<u32, u16>,
+    witnessed: FxHashSet<[u32; 13]>,
     looks: u32,
 }
 
@@ -117,20 +119,21 @@ impl<'w> Ways<'w> {
             draws: false,
             has_route,
             found,
-            locals: Memo::default(),
-            wholes: Memo::default(),
-            goings: Memo::default(),
-            soils: Memo::default(),
-            deadlines: Memo::default(),
+            locals: FxHashMap::default(),
+            wholes: FxHashMap::default(),
+            goings: FxHashMap::default(),
+            soils: FxHashMap::default(),
+            deadlines: FxHashMap::default(),
             commands: Interner::default(),
             views: Interner::default(),
-            viewed: Memo::default(),
-            stales: Memo::default(),
-            decided: Memo::default(),
+            viewed: FxHashMap::default(),
+            stales: FxHashMap::default(),
+            decided: FxHashMap::default(),
+            blinds: FxHashMap::default(),
             decisions: Vec::new(),
-            applied: Memo::default(),
-            told: Memo::default(),
-            witnessed: HashSet::default(),
+            applied: FxHashMap::default(),
+            told: FxHashMap::default(),
+            witnessed: FxHashSet::default(),
             looks: 0,
         }
     }
@@ -228,15 +231,29 @@ impl<'w> Ways<'w> {
         found
     }
 
-    /// Asks all laws of a sight.
-    fn ask(&mut self, state: &State) -> Result<(), Breach> {
-        let (record, world) = sight(&self.cluster(state, None), self.specs);
-        laws::environment::all(&record, &world)?;
+    /// Asks all laws of a sight, and returns the step. What is decided without some fact of one component is the same
+    /// in all sights that differ in that fact only, and is found out once.
+    fn ask(
+        &mut self,
+        state: &State,
+        views: &[u32; KIDS],
+        record: &Record,
+        world: &World,
+    ) -> Result<StepOf<Environment>, Breach> {
+        let Self { codec, views: known, blinds, .. } = self;
+        let mut blind = |blindness: &Blindness| {
+            let decided = || Rc::new(blindness.commands(record, world));
+            match blind_sight(codec, known, state, views, world, blindness) {
+                Some(key) => Rc::clone(blinds.entry(key).or_insert_with(decided)),
+                None => decided(),
+            }
+        };
+        let step = laws::environment::all_knowing(record, world, &mut blind)?;
         self.found.laws += 1;
         if self.draws {
-            self.found.atlas.environment(&record, &world);
+            self.found.atlas.environment(record, world);
         }
-        Ok(())
+        Ok(step)
     }
 
     /// Returns the state after each effect of one cycle.
@@ -256,17 +273,19 @@ impl<'w> Ways<'w> {
             Some(_) if !self.looks.is_multiple_of(COMPARED) => None,
             Some(_) => Some(self.cycle(state, stale)?),
             None => {
-                let real = self.cycle(state, stale)?;
-                let decision = self.decide(state, stale)?;
-                self.decided.insert(sight, u32::try_from(self.decisions.len()).unwrap_or(u32::MAX));
+                let decision = self.decide(state, views, stale)?;
+                let number = self.decisions.len();
+                self.decided.insert(sight, u32::try_from(number).unwrap_or(u32::MAX));
                 self.decisions.push(decision);
-                Some(real)
+                let compared = number < COMPARED_FIRST || number.is_multiple_of(COMPARED_DECISIONS);
+                compared.then(|| self.cycle(state, stale)).transpose()?
             }
         };
         let decision = self.decided.get(&sight).map_or(0, |number| *number as usize);
         // A stale look is a world like any other; the property tests ask the laws of those.
         if stale.is_none() && !std::mem::replace(&mut self.decisions[decision].asked, true) {
-            self.ask(state)?;
+            let (record, world) = self::sight(&self.cluster(state, None), self.specs);
+            self.ask(state, views, &record, &world)?;
         }
         let effects = self.replay(state, decision, views, stale)?;
         if let Some(real) = real {
@@ -292,22 +311,25 @@ impl<'w> Ways<'w> {
         cluster
     }
 
-    fn decide(&mut self, state: &State, stale: Option<(usize, usize)>) -> Result<Decision, Breach> {
-        let cluster = self.cluster(state, stale);
-        let (record, world) = sight(&cluster, self.specs);
-        let step = Environment::step(record, &world)
-            .map_err(|error| Breach { law: "settles", what: error.to_string() })?;
-        let mut after = cluster;
-        if let Some(own) = &mut after.own {
-            own.record = Some(step.phase);
-        }
-        let (head, kids) = self.codec.encode(after);
+    fn decide(
+        &mut self,
+        state: &State,
+        views: &[u32; KIDS],
+        stale: Option<(usize, usize)>,
+    ) -> Result<Decision, Breach> {
+        let (record, world) = self::sight(&self.cluster(state, stale), self.specs);
+        let step = match stale {
+            None => self.ask(state, views, &record, &world)?,
+            Some(_) => Environment::step(record, &world)
+                .map_err(|error| Breach { law: "settles", what: error.to_string() })?,
+        };
+        step.notices.iter().for_each(|notice| self.found.notice(notice));
+        let (head, records) = self.codec.store(state.head, step.phase);
         let commands = step.commands.into_iter().map(|command| {
             let kid = kid_of(&self.codec, &command);
             (self.commands.number(command), kid)
         });
-        let records = kids.map(|kid| kid.record);
-        Ok(Decision { head, records, commands: commands.collect(), asked: false })
+        Ok(Decision { head, records, commands: commands.collect(), asked: stale.is_none() })
     }
 
     /// Runs the shipped loop in the dish, watched by every invariant.
@@ -533,43 +555,5 @@ impl<'w> Ways<'w> {
         history.witness(&Witness { before, after, event: Some(event), specs: self.specs })?;
         self.found.add(&history);
         Ok(())
-    }
-}
-
-fn job_views(cell: &Cell) -> Vec<JobView> {
-    let payload = |name| cell.secrets.get(name).map(|secret| secret.uid.clone());
-    cell.jobs.iter().map(|(name, job)| job.view_with(name, payload(name))).collect()
-}
-
-/// What the operator sees: its record and its world.
-fn sight(cluster: &Cluster, specs: &Specs) -> (petri_machines::environment::Record, World) {
-    let own = cluster.own.clone().unwrap_or_else(|| Own::new(None));
-    let record = own.record.clone().unwrap_or_default();
-    let world = observe(cluster, specs, &own, &record, None);
-    (record, world)
-}
-
-/// The component whose part of the cluster a command changes.
-fn kid_of(codec: &Codec, command: &Command) -> Option<usize> {
-    match command {
-        Command::CreatePayload { component, .. } | Command::CreateJob { component, .. } => {
-            codec.kid_of(component)
-        }
-        Command::Cleanup(cleanup) => match cleanup {
-            Cleanup::CreateUndeployJob { component, .. } => codec.kid_of(component),
-            Cleanup::DeletePayload { name, .. } | Cleanup::DeleteJob { name, .. } => codec.kid_of_job(name),
-            Cleanup::DeleteSelf
-            | Cleanup::Unfurnish { .. }
-            | Cleanup::Unshare(_)
-            | Cleanup::DeleteNamespace(_)
-            | Cleanup::DropFinalizer => None,
-        },
-        Command::AddFinalizer
-        | Command::CreateNamespace { .. }
-        | Command::BindOperator(_)
-        | Command::CreateDeployerAccount(_)
-        | Command::BindDeployer(_)
-        | Command::Furnish { .. }
-        | Command::Share(_) => None,
     }
 }

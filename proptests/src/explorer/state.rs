@@ -4,18 +4,20 @@
 //! serials are counted anew within each component, since only their order there and the highest of all matter;
 //! what is only shown (the status, the history, generations, versions) is left out.
 
-use super::intern::{Interner, Memo};
+use super::intern::Interner;
 use crate::dish::{
     apply::job_name,
     cluster::{Cluster, Job, Pod, Release, Secret},
 };
 use petri_machines::{
     component::{self, Phase},
+    environment::Record,
     job::Op,
     kernel::Timestamp,
     names::{ComponentName, JobName, Uid},
 };
-use std::collections::{BTreeMap, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// The moment that every state is in; later than any complaint may stand.
 pub const BASE: u64 = 1_000;
@@ -77,13 +79,13 @@ pub struct Codec {
     pub heads: Interner<Cluster>,
     records: Interner<component::Record>,
     cells: Interner<Cell>,
-    jobs: HashMap<JobName, (usize, Op, u64)>,
-    secrets: HashMap<Uid, (usize, Op, u64)>,
-    uids: HashMap<Uid, (usize, Op, u64)>,
-    canonical_kids: Memo<(u32, u32), (Kid, u64)>,
-    canonical_heads: Memo<(u32, u64), u32>,
-    later_records: Memo<(u32, u64), u32>,
-    later_heads: Memo<(u32, u64), u32>,
+    jobs: FxHashMap<JobName, (usize, Op, u64)>,
+    secrets: FxHashMap<Uid, (usize, Op, u64)>,
+    uids: FxHashMap<Uid, (usize, Op, u64)>,
+    canonical_kids: FxHashMap<(u32, u32), (Kid, u64)>,
+    canonical_heads: FxHashMap<(u32, u64), u32>,
+    later_records: FxHashMap<(u32, u64), u32>,
+    later_heads: FxHashMap<(u32, u64), u32>,
 }
 
 fn uid(kind: &str, name: &JobName) -> Uid {
@@ -93,7 +95,8 @@ fn uid(kind: &str, name: &JobName) -> Uid {
 impl Codec {
     /// Returns a codec for components of these names.
     pub fn new(names: Vec<ComponentName>) -> Self {
-        let (mut jobs, mut secrets, mut uids) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let (mut jobs, mut secrets, mut uids) =
+            (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
         for (at, name) in names.iter().enumerate() {
             for op in [Op::Deploy, Op::Undeploy] {
                 for serial in 0..SERIALS {
@@ -114,10 +117,10 @@ impl Codec {
             jobs,
             secrets,
             uids,
-            canonical_kids: Memo::default(),
-            canonical_heads: Memo::default(),
-            later_records: Memo::default(),
-            later_heads: Memo::default(),
+            canonical_kids: FxHashMap::default(),
+            canonical_heads: FxHashMap::default(),
+            later_records: FxHashMap::default(),
+            later_heads: FxHashMap::default(),
         }
     }
 
@@ -178,6 +181,21 @@ impl Codec {
             kid.cell = self.cells.number(cell);
         }
         (self.number_head(cluster), kids)
+    }
+
+    /// Puts a record into a cluster; returns the numbers of both.
+    pub fn store(&mut self, head: u32, mut record: Record) -> (u32, [u32; KIDS]) {
+        let mut numbers = [0; KIDS];
+        for (name, child) in std::mem::take(&mut record.memory.components) {
+            if let Some(at) = self.kid_of(&name) {
+                numbers[at] = self.number_record(child);
+            }
+        }
+        let mut cluster = Cluster::clone(self.heads.value(head));
+        if let Some(own) = &mut cluster.own {
+            own.record = Some(record);
+        }
+        (self.number_head(cluster), numbers)
     }
 
     /// Returns the number of a cluster without components, without what is only shown.

@@ -37,7 +37,7 @@ impl Machine for Alone {
 pub fn all(record: &Record, world: &World) -> Verdict {
     let step = settles::<Alone>(record, world)?;
     speaks(&step, is_settled(&step.phase.phase, world), world.now)?;
-    is_pure::<Alone>(record, world)?;
+    is_pure::<Alone>(record, world, &step)?;
     round_trips(record)?;
     leaves_one_way(record, world, &step)?;
     ignorance_is_safe(record, world, &step)?;

@@ -1,6 +1,6 @@
 //! The laws of an environment.
 
-use super::{Verdict, is_pure, require, round_trips, settles, speaks};
+use super::{Verdict, blindness::Blindness, is_pure, require, round_trips, settles, speaks};
 use petri_machines::{
     component::Ailment,
     environment::{
@@ -8,25 +8,37 @@ use petri_machines::{
         World,
     },
     job::JobView,
-    kernel::{Machine, Seen, machine::StepOf, seen::Ignorance},
+    kernel::{Seen, machine::StepOf},
     names::NamespaceName,
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, rc::Rc};
 
 /// Asks every law of an environment and returns the step they were asked of.
 ///
 /// # Errors
 /// The first law that does not hold.
 pub fn all(record: &Record, world: &World) -> Result<StepOf<Environment>, super::Breach> {
+    all_knowing(record, world, &mut |blindness| Rc::new(blindness.commands(record, world)))
+}
+
+/// Asks every law of an environment, of one who may know already what is asked for without some fact.
+///
+/// # Errors
+/// The first law that does not hold.
+pub fn all_knowing(
+    record: &Record,
+    world: &World,
+    blind: &mut dyn FnMut(&Blindness) -> Rc<Vec<Command>>,
+) -> Result<StepOf<Environment>, super::Breach> {
     let step = settles::<Environment>(record, world)?;
     speaks(&step, is_settled(&step.phase.phase), world.now)?;
-    is_pure::<Environment>(record, world)?;
+    is_pure::<Environment>(record, world, &step)?;
     round_trips(record)?;
     terminates_one_way(record, world, &step)?;
     keeps_its_namespace(record, &step)?;
     writes_only_where_it_is_owner(world, &step)?;
     asks_once(&step)?;
-    ignorance_is_safe(record, world, &step)?;
+    ignorance_is_safe(record, world, &step, blind)?;
     Ok(step)
 }
 
@@ -137,13 +149,18 @@ fn asks_once(step: &StepOf<Environment>) -> Verdict {
 }
 
 /// Law 4: whatever fact is replaced by ignorance, nothing destructive is added.
-fn ignorance_is_safe(record: &Record, world: &World, step: &StepOf<Environment>) -> Verdict {
+fn ignorance_is_safe(
+    record: &Record,
+    world: &World,
+    step: &StepOf<Environment>,
+    blind: &mut dyn FnMut(&Blindness) -> Rc<Vec<Command>>,
+) -> Verdict {
     let known: Vec<_> = step.commands.iter().filter_map(|one| destructive(one, record, world)).collect();
-    for (what, blind) in blindnesses(record, world) {
-        let Ok(blind) = Environment::step(record.clone(), &blind) else { continue };
-        let mut added = blind.commands.iter().filter_map(|one| destructive(one, record, world));
+    for blindness in Blindness::all(record, world) {
+        let commands = blind(&blindness);
+        let mut added = commands.iter().filter_map(|one| destructive(one, record, world));
         let added = added.find(|one| !known.contains(one));
-        require("ignorance is safe", added.is_none(), || format!("without {what}: {added:?}"))?;
+        require("ignorance is safe", added.is_none(), || format!("without {blindness:?}: {added:?}"))?;
     }
     Ok(())
 }
@@ -191,63 +208,4 @@ fn destructive(command: &Command, record: &Record, world: &World) -> Option<Comm
         | Cleanup::DropFinalizer => {}
     }
     Some(Command::Cleanup(cleanup))
-}
-
-/// Returns the world with each fact made unknown, one at a time, and with all of them.
-pub fn blindnesses(record: &Record, world: &World) -> Vec<(String, World)> {
-    let why = Ignorance::Failed;
-    let mut all = Vec::new();
-    let mut add = |what: String, change: &dyn Fn(&mut World)| {
-        let mut blind = world.clone();
-        change(&mut blind);
-        all.push((what, blind));
-    };
-    add("intent".into(), &|world| world.intent = Seen::Unknown(why));
-    add("assigned".into(), &|world| world.namespaces.assigned = Seen::Unknown(why));
-    add("access".into(), &|world| world.namespaces.access = Seen::Unknown(why));
-    for name in world.namespaces.occupancy.keys() {
-        add(format!("namespace {name}"), &|world| drop(world.namespaces.occupancy.remove(name)));
-    }
-    for name in world.components.keys() {
-        add(format!("jobs of {name}"), &|world| {
-            world.components.entry(name.clone()).and_modify(|view| view.jobs = Seen::Unknown(why));
-        });
-        add(format!("readiness of {name}"), &|world| {
-            world.components.entry(name.clone()).and_modify(|view| view.readiness = Seen::Unknown(why));
-        });
-        // Without a record, not to be named means to have no Jobs: a fact, not ignorance.
-        if record.memory.components.contains_key(name) {
-            add(format!("component {name}"), &|world| drop(world.components.remove(name)));
-        }
-    }
-    add("slices".into(), &|world| world.slices = Seen::Unknown(why));
-    for name in world.slices.known().into_iter().flat_map(|slices| slices.keys()) {
-        for part in 0..4 {
-            add(format!("part {part} of slice {name}"), &|world| {
-                let Seen::Known(slices) = &mut world.slices else { return };
-                let Some(view) = slices.get_mut(name) else { return };
-                match part {
-                    0 => view.standing = Seen::Unknown(why),
-                    1 => view.obligation = Seen::Unknown(why),
-                    2 => view.binding = Seen::Unknown(why),
-                    _ => view.jobs = Seen::Unknown(why),
-                }
-            });
-        }
-    }
-    for id in world.furniture.keys() {
-        add(format!("furniture {id}"), &|world| drop(world.furniture.remove(id)));
-    }
-    add("anything".into(), &|world| {
-        world.furniture.clear();
-        world.slices = Seen::Unknown(why);
-        world.intent = Seen::Unknown(why);
-        world.namespaces.assigned = Seen::Unknown(why);
-        world.namespaces.access = Seen::Unknown(why);
-        world.namespaces.occupancy.clear();
-        for view in world.components.values_mut() {
-            (view.jobs, view.readiness) = (Seen::Unknown(why), Seen::Unknown(why));
-        }
-    });
-    all
 }

@@ -18,7 +18,7 @@ pub fn all(record: &Record, world: &World) -> Result<StepOf<Shared>, super::Brea
         Phase::Pending { .. } | Phase::Deploying { .. } | Phase::Terminating { .. } => false,
     };
     speaks(&step, settled, world.now)?;
-    is_pure::<Shared>(record, world)?;
+    is_pure::<Shared>(record, world, &step)?;
     round_trips(record)?;
     let distinct: BTreeSet<&Command> = step.commands.iter().collect();
     require("asks once", distinct.len() == step.commands.len(), || format!("twice: {:?}", step.commands))?;

@@ -37,7 +37,7 @@ pub fn all(record: &Record, world: &World) -> Verdict {
     let step = settles::<Alone>(record, world)?;
     let settled = matches!(step.phase.phase, Phase::Provisioned | Phase::Failed | Phase::Gone { .. });
     speaks(&step, settled, world.now)?;
-    is_pure::<Alone>(record, world)?;
+    is_pure::<Alone>(record, world, &step)?;
     round_trips(record)?;
     leaves_one_way(record, world, &step)?;
     registers_only_where_there_is_a_place(world, &step)?;
