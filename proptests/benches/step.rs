@@ -4,18 +4,19 @@
 //! faster than the components do.
 
 use allocation_counter::measure;
-use criterion::{BatchSize, Criterion, black_box};
+use criterion::{BatchSize, Criterion};
 use petri_machines::{
     environment::{Environment, Record, World},
     kernel::Machine as _,
 };
 use petri_proptests::dish::{Dish, Op, observe::observe};
+use std::hint::black_box;
 
 /// Components, four to a level: as many as are worked on at once.
 fn spec(components: usize) -> String {
     let part = |n: usize| {
         let level = n / 4;
-        let below = (level > 0).then(|| format!("<-c{}", level * 4 - 1)).unwrap_or_default();
+        let below = if level > 0 { format!("<-c{}", level * 4 - 1) } else { String::new() };
         format!("c{n}:1{below}")
     };
     (0..components).map(part).collect::<Vec<_>>().join("; ")

@@ -1,14 +1,13 @@
 //! Measures the oracle: plants one bug at a time in a scratch copy of the core and runs the tests on it.
 //!
-//! `cargo mutate` runs for each bug the test that caught it last time, and all of them when that one does not. It ends
-//! with `caught: X of Y`; a survivor without a reason, or a patch that no longer fits, is a failure.
+//! `cargo mutate` runs for each bug the test that caught it last time, and all the quick ones when that does not, then
+//! the slow ones. It ends with `caught: X of Y`; a survivor without a reason, or a patch that no longer fits, is a failure.
 
-use petri_proptests::mutations::{Kill, Kills, Mutation, kills, mutations, write_kills};
+use petri_proptests::mutations::{Kill, Mutation, kills, mutations, write_kills};
 use serde_json::Value;
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     thread,
@@ -27,8 +26,8 @@ struct Wish {
 
 const USAGE: &str = "cargo mutate [PART OF A NAME] [--from N] [--count N] [--all] [--write]
   --from, --count  a range of the list, from 0: a long run in pieces
-  --all            every test, not only those until one fails
-  --write          record in proptests/kills.json what caught each";
+  --all            every test, the slow ones also of what a quick one catches
+  --write          record in proptests/kills.json what catches each";
 
 fn wish() -> Option<Wish> {
     let mut wish = Wish { part: String::new(), from: 0, count: usize::MAX, all: false, write: false };
@@ -70,7 +69,8 @@ fn run(wish: &Wish) -> io::Result<bool> {
     let (mut caught, mut excused, mut silent) = (0, 0, 0);
     for mutation in &chosen {
         let started = Instant::now();
-        let found = scratch.plant(mutation, known.get(&mutation.name), wish.all);
+        let last = known.get(&mutation.name).filter(|_| !wish.all && !wish.write);
+        let found = scratch.plant(mutation, last, wish.all);
         let (word, what) = match (&found, &mutation.survives) {
             (Ok(Some(kill)), _) => ("caught", told(kill)),
             (Ok(None), Some(why)) => ("excused", why.clone()),
@@ -84,7 +84,7 @@ fn run(wish: &Wish) -> io::Result<bool> {
         }
         println!("{word:<9} {:4} s  {}: {what}", started.elapsed().as_secs(), mutation.name);
         if let (true, Ok(Some(kill))) = (wish.write, found) {
-            note(&mut known, &mutation.name, kill, wish.all);
+            known.insert(mutation.name.clone(), kill);
             known.retain(|name, _| all.iter().any(|mutation| mutation.name == *name));
             write_kills(&known)?;
         }
@@ -99,33 +99,21 @@ fn told(kill: &Kill) -> String {
     format!("{} ({})", words(kill.tests.keys().collect()), words(kill.laws.iter().collect()))
 }
 
-/// A run of all tests says all; one that stopped at the first adds what it saw.
-fn note(known: &mut Kills, name: &str, kill: Kill, whole: bool) {
-    let entry = known.entry(name.to_owned()).or_default();
-    if whole {
-        *entry = kill;
-    } else {
-        entry.laws.extend(kill.laws);
-        entry.tests.extend(kill.tests);
-    }
-}
-
 /// A copy of the core that stays from run to run, so that only what a bug touches is built.
 struct Scratch(PathBuf);
 
-/// The test programs, those first that take the least to find most. Not among them: what compares the tree with itself.
-const PROGRAMS: [&str; 10] = [
+/// The test programs that take seconds; all of them are asked, to know what each catches. Not among them: what compares
+/// the tree with itself.
+const QUICK: [&str; 6] = [
     "machines/environment",
     "machines/cycle",
-    "machines/petri_machines",
+    "machines/lib",
+    "machines/sharing",
     "proptests/scenarios",
     "proptests/fixtures",
-    "machines/sharing",
-    "proptests/laws",
-    "proptests/explorer",
-    "proptests/sharing",
-    "proptests/dish",
 ];
+/// Those that take longer are asked until one of them catches what the quick ones did not.
+const SLOW: [&str; 4] = ["proptests/laws", "proptests/explorer", "proptests/sharing", "proptests/dish"];
 /// A test program that takes longer goes round in a circle.
 const PROGRAM_MAX: Duration = Duration::from_secs(300);
 
@@ -153,35 +141,40 @@ impl Scratch {
             return Err(io::Error::other("does not fit"));
         }
         fs::write(&file, text.replace(&mutation.from, &mutation.to))?;
-        let found = self.test(last.filter(|_| !all), all);
+        let found = self.test(last, all);
         fs::write(&file, text)?;
         found
     }
 
     fn test(&self, last: Option<&Kill>, all: bool) -> io::Result<Option<Kill>> {
-        let programs = self.build()?;
         let mut kill = Kill::default();
         for (test, program) in last.into_iter().flat_map(|kill| &kill.tests) {
-            let Some(path) = programs.get(program.as_str()) else { continue };
             // A stored scenario is lived by the one test of its program that lives them all.
             let filter = if program == "proptests/scenarios" { "every_stored_scenario" } else { test };
-            if self.asks(program, path, Some(filter), &mut kill)? {
+            if self.asks(program, Some(filter), &mut kill)? {
                 return Ok(Some(kill));
             }
         }
-        for program in PROGRAMS {
-            let Some(path) = programs.get(program) else { continue };
-            if self.asks(program, path, None, &mut kill)? && !all {
-                break;
+        for program in QUICK {
+            self.asks(program, None, &mut kill)?;
+        }
+        for program in SLOW {
+            if all || kill.tests.is_empty() {
+                self.asks(program, None, &mut kill)?;
             }
         }
         Ok((!kill.tests.is_empty()).then_some(kill))
     }
 
-    /// Builds all test programs; returns where each is.
-    fn build(&self) -> io::Result<BTreeMap<String, PathBuf>> {
+    /// Builds a test program; returns where it is.
+    fn build(&self, name: &str) -> io::Result<PathBuf> {
+        let (package, target) = name.split_once('/').unwrap_or_default();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["test", "--no-run", "--offline", "--workspace", "--lib", "--tests"]);
+        cargo.args(["test", "--no-run", "--offline", "--package", &format!("petri-{package}")]);
+        match target {
+            "lib" => cargo.arg("--lib"),
+            _ => cargo.args(["--test", target]),
+        };
         cargo.args(["--message-format", "json"]).current_dir(&self.0);
         cargo.env("CARGO_TARGET_DIR", self.0.join("target")).env("CARGO_INCREMENTAL", "1");
         cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
@@ -193,16 +186,14 @@ impl Scratch {
         }
         let text = String::from_utf8_lossy(&output.stdout);
         let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let program = |message: Value| {
-            let path = PathBuf::from(message["executable"].as_str()?);
-            let package = message["manifest_path"].as_str().and_then(|path| path.rsplit('/').nth(1))?;
-            Some((format!("{package}/{}", message["target"]["name"].as_str()?), path))
-        };
-        Ok(messages.filter_map(program).collect())
+        let mut programs =
+            messages.filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?)));
+        programs.next().ok_or_else(|| io::Error::other(format!("no program {name}")))
     }
 
     /// Runs a test program, or one test of it. Returns whether anything failed.
-    fn asks(&self, name: &str, path: &Path, test: Option<&str>, kill: &mut Kill) -> io::Result<bool> {
+    fn asks(&self, name: &str, test: Option<&str>, kill: &mut Kill) -> io::Result<bool> {
+        let path = self.build(name)?;
         let folder = self.0.join(name.split('/').next().unwrap_or_default());
         let mut command = Command::new(path);
         command.args(test).current_dir(folder).env("RUST_BACKTRACE", "0").stderr(Stdio::null());
@@ -237,7 +228,6 @@ impl Scratch {
             tests.push(if ended.is_none() { "hangs" } else { "dies" });
         }
         kill.tests.extend(tests.into_iter().chain(lives).map(|test| (test.to_owned(), name.to_owned())));
-        io::stdout().flush()?;
         Ok(true)
     }
 }

@@ -3,7 +3,7 @@
 use petri_machines::{component, environment};
 use petri_proptests::{
     crash,
-    explorer::{Bounds, Found, alone, explore, worlds},
+    explorer::{Bounds, Found, Report, alone, explore, state::Budget, worlds},
     invariants::History,
     laws::{Breach, require},
     plans,
@@ -77,12 +77,40 @@ const EXERCISED: [&str; 15] = [
     "all laws of a component, at a step",
 ];
 
+const USAGE: &str = "cargo proof                                      the whole
+cargo proof standard                             what `cargo verify` has time for
+cargo proof world SPECS SPECS,FAULTS,RETRIES [TTL]  one world; `|` parts its specifications, as in `a:1; b:1<-a|a:2`";
+
+/// Explores one world, as it is asked for on the command line.
+fn one_world(words: &[String]) -> Option<Result<(), Breach>> {
+    let [specs, budget, ttl @ ..] = words else { return None };
+    let mut counts = budget.split(',').map(|count| count.parse::<u8>().ok());
+    let mut next = || counts.next().flatten();
+    let budget = Budget { specs: next()?, faults: next()?, retries: next()? };
+    let specs = specs.split('|').map(|spec| spec.trim().to_owned()).collect();
+    let ttl_secs = ttl.first().and_then(|ttl| ttl.parse().ok());
+    let bounds = Bounds { specs, ttl_secs, budget, draws: false, states_max: worlds::STATES_MAX };
+    Some(explore(&bounds).map(|report| told(&bounds, &report)))
+}
+
 fn main() -> ExitCode {
-    let profile = match std::env::args().nth(1).as_deref() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let profile = match words.first().map(String::as_str) {
         None => Profile::Whole,
         Some("standard") => Profile::Standard,
-        Some(other) => {
-            eprintln!("unknown profile {other:?}: `standard`, or nothing for the whole");
+        Some("world") => match one_world(&words[1..]) {
+            Some(Ok(())) => return ExitCode::SUCCESS,
+            Some(Err(breach)) => {
+                eprintln!("{breach}");
+                return ExitCode::FAILURE;
+            }
+            None => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        },
+        Some(_) => {
+            eprintln!("{USAGE}");
             return ExitCode::from(2);
         }
     };
@@ -157,6 +185,20 @@ fn prove(profile: Profile) -> Result<(Values, Values), Breach> {
     Ok((values, laws))
 }
 
+fn told(bounds: &Bounds, report: &Report) {
+    let rate = report.states as f64 / report.core_secs.max(0.001);
+    println!(
+        "explored {} states, {} edges, {} decisions in {:.1} s of a core, {rate:.0} states/s: {:?}, {:?}, {:?}",
+        report.states,
+        report.edges,
+        report.decisions,
+        report.core_secs,
+        bounds.specs,
+        bounds.ttl_secs,
+        bounds.budget
+    );
+}
+
 /// Explores the worlds, as many at once as there are cores.
 fn explored(profile: Profile) -> Result<(Values, Found), Breach> {
     let all = Mutex::new((Values::new(), Found::default()));
@@ -165,17 +207,7 @@ fn explored(profile: Profile) -> Result<(Values, Found), Breach> {
     let work = || -> Result<(), Breach> {
         while let Some(bounds) = next() {
             let report = explore(&bounds)?;
-            let rate = report.states as f64 / report.core_secs.max(0.001);
-            println!(
-                "explored {} states, {} edges, {} decisions in {:.1} s of a core, {rate:.0} states/s: {:?}, {:?}, {:?}",
-                report.states,
-                report.edges,
-                report.decisions,
-                report.core_secs,
-                bounds.specs,
-                bounds.ttl_secs,
-                bounds.budget
-            );
+            told(&bounds, &report);
             let (values, found) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
             *values.entry("states").or_default() += report.states as u64;
             *values.entry("edges").or_default() += report.edges as u64;

@@ -76,7 +76,7 @@ pub fn apply(
 fn clean(cluster: &mut Cluster, read: &mut Own, cleanup: &Cleanup) -> Result<bool, Refusal> {
     match cleanup {
         Cleanup::DeleteSelf => delete_self(cluster, read),
-        Cleanup::DropFinalizer => drop_finalizer(cluster, read),
+        Cleanup::DropFinalizer => set_finalizer(cluster, read, false),
         Cleanup::DeletePayload { namespace, name, uid } => {
             writable(cluster, namespace)?;
             deleted(cluster.delete_secret(&namespace.name, name, uid))
@@ -98,18 +98,18 @@ fn clean(cluster: &mut Cluster, read: &mut Own, cleanup: &Cleanup) -> Result<boo
     }
 }
 
-/// The precondition is the version as it was read or last written.
 fn add_finalizer(cluster: &mut Cluster, read: &mut Own) -> Result<bool, Refusal> {
     if cluster.own.as_ref().is_some_and(|own| own.deletion && !own.finalizer) {
         return Err(Refusal::Rejected);
     }
-    let changed = cluster.set_finalizer(read.resource_version, true).map_err(class)?;
+    let changed = set_finalizer(cluster, read, true)?;
     cluster.own.iter().for_each(|own| read.resource_version = own.resource_version);
     Ok(changed)
 }
 
-fn drop_finalizer(cluster: &mut Cluster, read: &Own) -> Result<bool, Refusal> {
-    match cluster.set_finalizer(read.resource_version, false) {
+/// The precondition is the version as it was read or last written; what is gone needs none any more.
+fn set_finalizer(cluster: &mut Cluster, read: &Own, held: bool) -> Result<bool, Refusal> {
+    match cluster.set_finalizer(read.resource_version, held) {
         Err(Refused::NotFound) => Ok(false),
         written => written.map_err(class),
     }

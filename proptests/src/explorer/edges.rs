@@ -89,15 +89,15 @@ pub struct Ways<'w> {
     pub draws: bool,
     pub(super) has_route: bool,
     pub(super) found: &'w mut Found,
-    pub(super) locals: FxHashMap<(u32, u32, u32), Vec<Local>>,
-    pub(super) wholes: FxHashMap<(u32, u32), Vec<Whole>>,
+    pub(super) locals: FxHashMap<(u32, u32, u32), Rc<[Local]>>,
+    pub(super) wholes: FxHashMap<(u32, u32), Rc<[Whole]>>,
     pub(super) goings: FxHashMap<(u32, [u32; KIDS]), (u32, [u32; KIDS])>,
     pub(super) soils: FxHashMap<u32, u32>,
     pub(super) deadlines: FxHashMap<u32, Option<(u64, Pace)>>,
     commands: Interner<Command>,
     views: Interner<View>,
     viewed: FxHashMap<(u32, u32), u32>,
-    stales: FxHashMap<(u32, u32, u32), Vec<Stale>>,
+    stales: FxHashMap<(u32, u32, u32), Rc<[Stale]>>,
     decided: FxHashMap<Sight, u32>,
     blinds: FxHashMap<Sight, Rc<Vec<Command>>>,
     decisions: Vec<Decision>,
@@ -167,14 +167,17 @@ impl<'w> Ways<'w> {
         }
         for at in 0..self.codec.names.len() {
             let key = (at as u32, state.kids[at].record, state.kids[at].cell);
-            if !self.stales.contains_key(&key) {
-                let found = self.stale(state, at);
-                self.stales.insert(key, found);
-            }
-            for n in 0..self.stales[&key].len() {
-                let (_, view, _) = self.stales[&key][n];
+            let known = match self.stales.get(&key) {
+                Some(known) => Rc::clone(known),
+                None => {
+                    let found: Rc<[Stale]> = self.stale(state, at).into();
+                    self.stales.insert(key, Rc::clone(&found));
+                    found
+                }
+            };
+            for (n, (_, view, _)) in known.iter().enumerate() {
                 let mut views = views;
-                views[at] = view;
+                views[at] = *view;
                 for (what, to) in self.look(state, &views, Some((at, n)))? {
                     all.push(Edge { maker: Maker::Fault, what, to });
                 }

@@ -16,6 +16,7 @@ use crate::{
     laws::Breach,
 };
 use petri_machines::{job::JobFailure, names::ComponentName, reason::FailureReason};
+use std::rc::Rc;
 
 /// What may happen to one component's cell.
 #[derive(Clone, Debug)]
@@ -80,12 +81,15 @@ impl Ways<'_> {
         let soil = self.soil(state.head);
         for at in 0..self.codec.names.len() {
             let key = (soil, at as u32, state.kids[at].cell);
-            if !self.locals.contains_key(&key) {
-                let found = self.local(state, at)?;
-                self.locals.insert(key, found);
-            }
-            for n in 0..self.locals[&key].len() {
-                let Local { maker, cost, what, cell } = self.locals[&key][n];
+            let known = match self.locals.get(&key) {
+                Some(known) => Rc::clone(known),
+                None => {
+                    let found: Rc<[Local]> = self.local(state, at)?.into();
+                    self.locals.insert(key, Rc::clone(&found));
+                    found
+                }
+            };
+            for &Local { maker, cost, what, cell } in &*known {
                 let Some(faults) = state.budget.faults.checked_sub(cost) else { continue };
                 let mut next = State { budget: Budget { faults, ..state.budget }, ..*state };
                 next.kids[at].cell = cell;
@@ -152,12 +156,15 @@ impl Ways<'_> {
 
     fn in_the_whole(&mut self, state: &State, all: &mut Vec<Edge>) -> Result<(), Breach> {
         let key = (state.head, u32::from(state.budget.retries));
-        if !self.wholes.contains_key(&key) {
-            let found = self.whole(state)?;
-            self.wholes.insert(key, found);
-        }
-        for n in 0..self.wholes[&key].len() {
-            let Whole { maker, budget: cost, what, head } = self.wholes[&key][n];
+        let known = match self.wholes.get(&key) {
+            Some(known) => Rc::clone(known),
+            None => {
+                let found: Rc<[Whole]> = self.whole(state)?.into();
+                self.wholes.insert(key, Rc::clone(&found));
+                found
+            }
+        };
+        for &Whole { maker, budget: cost, what, head } in &*known {
             let (Some(specs), Some(faults), Some(retries)) = (
                 state.budget.specs.checked_sub(cost.specs),
                 state.budget.faults.checked_sub(cost.faults),
