@@ -11,6 +11,7 @@ use petri_proptests::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    ops::Range,
     process::ExitCode,
     sync::{Mutex, PoisonError},
     thread,
@@ -77,9 +78,20 @@ const EXERCISED: [&str; 15] = [
     "all laws of a component, at a step",
 ];
 
-const USAGE: &str = "cargo proof                                      the whole
-cargo proof standard                             what `cargo verify` has time for
+const USAGE: &str = "cargo proof                                         the whole
+cargo proof standard                                what `cargo verify` has time for
+cargo proof plans FROM TO                           the plans of these seeds
 cargo proof world SPECS SPECS,FAULTS,RETRIES [TTL]  one world; `|` parts its specifications, as in `a:1; b:1<-a|a:2`";
+
+/// Lives the plans of a range of seeds.
+fn some_plans(words: &[String]) -> Option<Result<(), Breach>> {
+    let [from, to] = words else { return None };
+    let (plans, started) = (from.parse().ok()?..to.parse().ok()?, Instant::now());
+    Some(lives(plans.clone()).map(|laws| {
+        laws.iter().for_each(|(law, count)| println!("law {law:?}: {count}"));
+        println!("plans: {} in {} s", plans.end.saturating_sub(plans.start), started.elapsed().as_secs());
+    }))
+}
 
 /// Explores one world, as it is asked for on the command line.
 fn one_world(words: &[String]) -> Option<Result<(), Breach>> {
@@ -98,20 +110,23 @@ fn main() -> ExitCode {
     let profile = match words.first().map(String::as_str) {
         None => Profile::Whole,
         Some("standard") => Profile::Standard,
-        Some("world") => match one_world(&words[1..]) {
-            Some(Ok(())) => return ExitCode::SUCCESS,
-            Some(Err(breach)) => {
-                eprintln!("{breach}");
-                return ExitCode::FAILURE;
-            }
-            None => {
-                eprintln!("{USAGE}");
-                return ExitCode::from(2);
-            }
-        },
-        Some(_) => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
+        Some(part) => {
+            let done = match part {
+                "world" => one_world(&words[1..]),
+                "plans" => some_plans(&words[1..]),
+                _ => None,
+            };
+            return match done {
+                Some(Ok(())) => ExitCode::SUCCESS,
+                Some(Err(breach)) => {
+                    eprintln!("{breach}");
+                    ExitCode::FAILURE
+                }
+                None => {
+                    eprintln!("{USAGE}");
+                    ExitCode::from(2)
+                }
+            };
         }
     };
     let started = Instant::now();
@@ -178,7 +193,7 @@ fn prove(profile: Profile) -> Result<(Values, Values), Breach> {
     laws.insert("all laws of an environment, at a sight", found.laws);
     laws.insert("all laws of a component, at a step", alone.steps as u64);
     values.insert("laws", found.laws + alone.steps as u64);
-    for (law, count) in self::lives(profile.plans())? {
+    for (law, count) in self::lives(0..profile.plans())? {
         *laws.entry(law).or_default() += count;
     }
     values.insert("plans", profile.plans());
@@ -224,11 +239,11 @@ fn explored(profile: Profile) -> Result<(Values, Found), Breach> {
 }
 
 /// Lives the plans on all cores; the first failure is cut down and printed as the scenario to keep.
-fn lives(plans: u64) -> Result<Values, Breach> {
+fn lives(plans: Range<u64>) -> Result<Values, Breach> {
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let share = |core: u64| {
         let mut counts = Values::new();
-        for seed in (core..plans).step_by(usize::try_from(cores).unwrap_or(1)) {
+        for seed in (plans.start + core..plans.end).step_by(usize::try_from(cores).unwrap_or(1)) {
             let plan = plans::draw(seed);
             match plans::check(&plan) {
                 Ok(dish) => add(&mut counts, &dish.history),
@@ -238,6 +253,7 @@ fn lives(plans: u64) -> Result<Values, Breach> {
         Ok(counts)
     };
     thread::scope(|scope| {
+        let share = &share;
         let running: Vec<_> = (0..cores).map(|core| scope.spawn(move || share(core))).collect();
         let mut all = Values::new();
         for one in running {
