@@ -123,7 +123,7 @@ pub struct Facts {
     pub deleting: bool,
     /// It has the finalizer.
     pub finalizer: bool,
-    /// How often the spec of the own object changed.
+    /// How often the generation of the own object rose: with the spec, and at its deletion.
     pub changes: i64,
     /// How a Job ended, if it has. One whose pod has not ended has not.
     pub ended: Option<bool>,

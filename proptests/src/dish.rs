@@ -437,7 +437,7 @@ pub fn user(cluster: &mut Cluster, specs: &Specs, op: &Op) -> bool {
         }
         Op::Retry { token } => own.retry = Some(token.clone()),
         Op::Hold { held } => own.held = *held,
-        Op::Delete => own.deletion = true,
+        Op::Delete => own.generation += i64::from(!std::mem::replace(&mut own.deletion, true)),
         Op::Amnesia => (own.record, own.status) = (None, None),
         _ => return false,
     }

@@ -162,7 +162,7 @@ fn versions() -> Vec<(Call, Answer)> {
 fn finalizers() -> Vec<(Call, Answer)> {
     use Version::{First, Last};
     let held = Facts { finalizer: true, ..FACTS };
-    let doomed = Facts { deleting: true, ..held };
+    let doomed = Facts { deleting: true, changes: 1, ..held };
     vec![
         (Create(Space), Done),
         (Create(Own), Done),

@@ -20,7 +20,7 @@ pub type Specs = Vec<Result<Plan, Invalid>>;
 pub struct Own {
     /// Rises with every write to the object.
     pub resource_version: u64,
-    /// Rises with every change of the spec.
+    /// Rises with every change of the spec, and when it begins to be deleted.
     pub generation: i64,
     /// Which specification is asked for.
     pub spec: usize,
@@ -55,6 +55,15 @@ impl Own {
             record: None,
             status: None,
         }
+    }
+
+    /// Marks it as being deleted, as the API server does: its generation rises with its version. Returns whether it
+    /// was not marked before.
+    pub fn doom(&mut self) -> bool {
+        let changed = !std::mem::replace(&mut self.deletion, true);
+        self.generation += i64::from(changed);
+        self.resource_version += u64::from(changed);
+        changed
     }
 }
 

@@ -153,14 +153,13 @@ impl Cluster {
         Ok(changed)
     }
 
-    /// Deletes the own object: it goes at once, or waits for its finalizer.
+    /// Deletes the own object: it goes at once, or waits for its finalizer. That is a change of its generation, too.
     ///
     /// # Errors
     /// `NotFound`, `Conflict`.
     pub fn delete_own(&mut self, version: u64) -> Written {
         let own = self.own_at(version)?;
-        let changed = !std::mem::replace(&mut own.deletion, true);
-        own.resource_version += u64::from(changed);
+        let changed = own.doom();
         if !own.finalizer {
             self.own = None;
         }
