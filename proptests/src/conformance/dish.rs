@@ -149,7 +149,9 @@ impl Server {
                 }
                 written(Ok(done))
             }
-            Thing::Secret(of) => written(self.cluster.create_secret(&space(), &name(of), Digest::of(&["payload"]))),
+            Thing::Secret(of) => {
+                written(self.cluster.create_secret(&space(), &name(of), Digest::of(&["payload"])))
+            }
             Thing::Job(of, nature) => {
                 self.natures.insert(component(of), nature);
                 let job = Job {

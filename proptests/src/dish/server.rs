@@ -70,12 +70,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Those of its namespace; `Exists`.
-    pub fn create_secret(
-        &mut self,
-        namespace: &NamespaceName,
-        name: &JobName,
-        payload: Digest,
-    ) -> Written {
+    pub fn create_secret(&mut self, namespace: &NamespaceName, name: &JobName, payload: Digest) -> Written {
         if self.creatable(namespace)?.secrets.contains_key(name) {
             return Err(Refused::Exists);
         }
