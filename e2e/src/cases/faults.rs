@@ -6,7 +6,7 @@ mod deletion;
 mod jobs;
 mod outages;
 mod places;
-mod process;
+pub(super) mod process;
 mod replicas;
 mod used;
 mod weather;
