@@ -68,6 +68,17 @@ errors! {
     415 "Not JSON"
 }
 
+/// What is said before a request is one: no more of it is read, so that the answer has no body.
+pub(super) struct TooLong;
+
+impl IntoResponses for TooLong {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        [("414", "The address is longer than 64 KiB"), ("431", "Address and headers are longer than 64 KiB")]
+            .map(|(code, why)| (code.to_owned(), RefOr::T(ResponseBuilder::new().description(why).build())))
+            .into()
+    }
+}
+
 fn error(why: &str) -> RefOr<Response> {
     let schema = Ref::from_schema_name(ErrorBody::name());
     let content = ContentBuilder::new().schema(Some(schema)).build();

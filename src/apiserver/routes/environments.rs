@@ -1,7 +1,7 @@
 //! What writes environments, and the read of one.
 
 use super::{
-    described::{Absent, Named, Refused, Unread},
+    described::{Absent, Named, Refused, TooLong, Unread},
     reply,
 };
 use crate::apiserver::{
@@ -33,7 +33,7 @@ fn shown(code: StatusCode, object: &DynamicObject) -> Result<Response, ApiError>
 /// Creates an environment, or changes the one of this name.
 #[utoipa::path(post, path = "/v1/environments", operation_id = "upsertEnvironment", request_body = Wanted,
     responses(
-        Refused, Unread,
+        Refused, TooLong, Unread,
         (status = 201, description = "Created", body = Environment),
         (status = 200, description = "Changed, or as it was", body = Environment),
         (status = 409, description = "Changed at the same time, being deleted, or another repository's", body = ErrorBody),
@@ -98,7 +98,7 @@ fn put(fields: &mut Map<String, Value>, name: &str, value: Value, empty: bool) {
 #[utoipa::path(get, path = "/v1/environments/{name}", operation_id = "getEnvironment",
     params(Named),
     responses(
-        Refused, Absent,
+        Refused, TooLong, Absent,
         (status = 200, description = "The environment", body = Environment),
     ))]
 pub(super) async fn read(
@@ -114,7 +114,7 @@ pub(super) async fn read(
 #[utoipa::path(delete, path = "/v1/environments/{name}", operation_id = "deleteEnvironment",
     params(Named),
     responses(
-        Refused, Absent,
+        Refused, TooLong, Absent,
         (status = 204, description = "It will be deleted"),
         (status = 409, description = "Another took its place at the same time", body = ErrorBody),
     ))]
@@ -136,7 +136,7 @@ pub(super) async fn delete(
 #[utoipa::path(post, path = "/v1/environments/{name}/extend", operation_id = "extendEnvironment", request_body = Longer,
     params(Named),
     responses(
-        Refused, Absent, Unread,
+        Refused, TooLong, Absent, Unread,
         (status = 200, description = "It lives longer", body = Environment),
         (status = 400, description = "Malformed, not later, or later than may be", body = ErrorBody),
         (status = 409, description = "Changed at the same time, being deleted, or it does not expire", body = ErrorBody),
@@ -192,7 +192,7 @@ fn longer_ttl(object: &Value, wanted: Timestamp, latest: Timestamp) -> Result<St
 #[utoipa::path(post, path = "/v1/environments/{name}/retry", operation_id = "retryEnvironment",
     params(Named),
     responses(
-        Refused, Absent,
+        Refused, TooLong, Absent,
         (status = 200, description = "It runs again", body = Environment),
         (status = 409, description = "Changed at the same time, or being deleted", body = ErrorBody),
     ))]

@@ -1,7 +1,7 @@
 //! Lists: environments, templates, what was said about an environment.
 
 use super::{
-    described::{Absent, Named, Paged, Refused},
+    described::{Absent, Named, Paged, Refused, TooLong},
     reply,
 };
 use crate::apiserver::{
@@ -24,7 +24,7 @@ use k8s_openapi::api::core::v1::Event as KubeEvent;
 #[utoipa::path(get, path = "/v1/environments", operation_id = "listEnvironments",
     params(Paged),
     responses(
-        Refused,
+        Refused, TooLong,
         (status = 200, description = "A page", body = EnvironmentList),
         (status = 400, description = "Malformed, or the continuation has expired", body = ErrorBody),
     ))]
@@ -45,7 +45,7 @@ pub(super) async fn environments(
 #[utoipa::path(get, path = "/v1/templates", operation_id = "listTemplates",
     params(Paged),
     responses(
-        Refused,
+        Refused, TooLong,
         (status = 200, description = "A page", body = TemplateList),
         (status = 400, description = "Malformed, or the continuation has expired", body = ErrorBody),
     ))]
@@ -71,7 +71,7 @@ pub(super) async fn templates(
 #[utoipa::path(get, path = "/v1/environments/{name}/events", operation_id = "listEvents",
     params(Named),
     responses(
-        Refused, Absent,
+        Refused, TooLong, Absent,
         (status = 200, description = "What was said", body = EventList),
     ))]
 pub(super) async fn events(

@@ -1,6 +1,6 @@
 //! A pipeline waits in one call: server-sent events until the environment is Ready or Failed, or gone.
 
-use super::described::{Absent, Named, Refused};
+use super::described::{Absent, Named, Refused, TooLong};
 use crate::apiserver::{
     App,
     body::check_name,
@@ -21,11 +21,23 @@ use kube::runtime::{WatchStreamExt, watcher::watch_object};
 use petri_crds::{EphemeralEnvironment, Phase};
 use serde_json::json;
 use std::{convert::Infallible, time::Duration};
+use utoipa::ToSchema;
 
 /// A line now and then, so that nothing in between takes the silence for an end.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Longest watch; a client asks again.
 const WATCH_MAX: Duration = Duration::from_secs(3600);
+
+/// One event of a watch.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described: axum writes the events")]
+pub(super) struct WatchEvent {
+    /// `environment` or `end`
+    #[schema(pattern = "^(environment|end)$")]
+    event: String,
+    /// The environment as JSON, or `{"reason": …}`
+    data: String,
+}
 
 /// Streams an environment until it is Ready, Failed or gone.
 ///
@@ -34,8 +46,8 @@ const WATCH_MAX: Duration = Duration::from_secs(3600);
 #[utoipa::path(get, path = "/v1/environments/{name}/watch", operation_id = "watchEnvironment",
     params(Named),
     responses(
-        Refused, Absent,
-        (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
+        Refused, TooLong, Absent,
+        (status = 200, description = "Server-sent events", body = WatchEvent, content_type = "text/event-stream"),
     ))]
 pub(super) async fn watch(
     State(app): State<App>,
