@@ -30,14 +30,20 @@ pub mod trail;
 pub mod view;
 
 use crate::{
+    client::{Clients, CountRequests},
     clock::Clock,
-    telemetry::{health, metrics::encode},
+    telemetry::{
+        health,
+        metrics::encode,
+        trace::{Source, Tracer},
+    },
 };
 use cluster::Cluster;
 use config::{Auth, Config};
 use gate::Authenticator;
 use metrics::Metrics;
 use oidc::{Expect, Provider, ProviderError, Verifier};
+use opentelemetry_otlp::ExporterBuildError;
 use policy::Policy;
 use ready::Readiness;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
@@ -57,6 +63,8 @@ pub struct App {
     pub extension_max: Duration,
     /// What is counted.
     pub metrics: Metrics,
+    /// Where spans go.
+    pub tracer: Tracer,
     /// Whether the cluster can be asked.
     pub readiness: Readiness,
     /// The time.
@@ -77,6 +85,9 @@ pub enum ServeError {
     /// The issuer cannot be asked.
     #[error(transparent)]
     Provider(#[from] ProviderError),
+    /// The OTLP endpoint cannot be used.
+    #[error("traces cannot be exported: {0}")]
+    Traces(#[from] ExporterBuildError),
     /// An address cannot be served.
     #[error("cannot serve {0}: {1}")]
     Bind(SocketAddr, io::Error),
@@ -90,11 +101,10 @@ pub enum ServeError {
 /// # Errors
 /// It cannot start, or a listener fails; the other one is drained then too.
 pub async fn serve(config: Config, stopped: impl Future<Output = ()>) -> Result<(), ServeError> {
-    let mut kube_config = kube::Config::infer().await?;
-    // A request that is repeated without the client's knowing is a second request.
-    kube_config.default_retry = false;
-    let client = kube::Client::try_from(kube_config)?;
+    let kube_config = kube::Config::infer().await?;
     let metrics = Metrics::default();
+    let client = Clients::unfenced(&kube_config, &CountRequests(metrics.common.clone()))?;
+    let tracer = tracer(&config, &metrics)?;
     let authenticator = authenticator(&config, &metrics)?;
     let (stop, stopping) = watch::channel(false);
     let app = App {
@@ -103,6 +113,7 @@ pub async fn serve(config: Config, stopped: impl Future<Output = ()>) -> Result<
         policy: Arc::new(config.policy.clone()),
         extension_max: config.extension_max,
         metrics: metrics.clone(),
+        tracer: tracer.clone(),
         readiness: Readiness::default(),
         clock: Clock,
         stop: stopping.clone(),
@@ -121,7 +132,24 @@ pub async fn serve(config: Config, stopped: impl Future<Output = ()>) -> Result<
         listen::serve(api, routes::router(app), limits, stopping.clone()),
         listen::serve(scrape, scraped, limits, stopping),
     );
-    both(serving, stopped, &stop).await.map_err(ServeError::Listener)
+    let served = both(serving, stopped, &stop).await.map_err(ServeError::Listener);
+    tracer.flush(FLUSH_MAX).await;
+    served
+}
+
+/// How long the last spans may take.
+const FLUSH_MAX: Duration = Duration::from_secs(1);
+
+fn tracer(config: &Config, metrics: &Metrics) -> Result<Tracer, ExporterBuildError> {
+    let metrics = metrics.common.clone();
+    let Some(endpoint) = &config.otlp_endpoint else { return Ok(Tracer::off(metrics)) };
+    let source = Source {
+        service: "petri-apiserver",
+        pod: std::env::var("HOSTNAME").ok(),
+        namespace: Some(config.namespace.clone()),
+        job: None,
+    };
+    Tracer::start(endpoint, config.trace_sample_percent, source, metrics)
 }
 
 /// Runs until a listener fails or the stop; then tells both to drain.

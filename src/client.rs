@@ -37,11 +37,11 @@ impl Clients {
         Ok(Self { watch: client(config, count, None)?, effects: client(config, count, Some(fence))? })
     }
 
-    /// Makes the client for the Lease only.
+    /// Makes one that nothing fences, with connections of its own: for the Lease, and for the API server.
     ///
     /// # Errors
     /// Bad certificates or credentials in `config`.
-    pub fn lease(config: &Config, count: &CountRequests) -> Result<Client, kube::Error> {
+    pub fn unfenced(config: &Config, count: &CountRequests) -> Result<Client, kube::Error> {
         client(config, count, None)
     }
 }

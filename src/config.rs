@@ -6,6 +6,7 @@ mod check;
 pub mod reference;
 
 pub use check::Mistake;
+pub(crate) use check::is_endpoint;
 
 use check::Checked;
 use clap::Args;

@@ -1,4 +1,5 @@
 //! What can go wrong with one call to the API server, and with starting up.
+use crate::telemetry::trace::Word;
 use kube::core::Status;
 use std::{error::Error as StdError, time::Duration};
 
@@ -49,6 +50,18 @@ impl CallError {
             Self::TimedOut(_) | Self::Transport(_) => true,
             Self::Api(status) => status.code >= 500,
             Self::NotLeading(_) => false,
+        }
+    }
+}
+
+impl Word for CallError {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Api(status) if status.code >= 500 => "server_error",
+            Self::Api(_) => "refused",
+            Self::TimedOut(_) => "timed_out",
+            Self::NotLeading(_) => "not_leading",
+            Self::Transport(_) => "no_answer",
         }
     }
 }

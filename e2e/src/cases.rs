@@ -8,12 +8,14 @@ mod bad_input;
 mod compat;
 mod conformance;
 mod faults;
+mod forward;
 mod furniture;
 mod golden;
 mod invariants;
 mod kill;
 mod life;
 mod refusals;
+mod replicas;
 mod repository;
 mod route;
 mod sharing;
@@ -81,6 +83,10 @@ pub fn all() -> Vec<Case> {
         case!(
             "a pipeline's token brings an environment up through the API server, and down again",
             apiserver::scenario_240_241_245_248_249_250_from_a_token_to_an_environment_and_back
+        ),
+        case!(
+            "of two API servers one is killed under load, and nothing that was answered is lost",
+            replicas::scenario_246_two_replicas_one_killed_under_load_lose_nothing_and_both_serve_again
         ),
         case!("the operator killed after each kind of write ends where it would have", kill::run),
     ]

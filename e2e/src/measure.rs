@@ -2,10 +2,11 @@
 //!
 //! All times are the API server's own, from its audit log: nobody who measures stands in between.
 
+mod apiserver;
 pub mod bare;
 mod burst;
 mod cost;
-mod figures;
+pub(crate) mod figures;
 mod idle;
 mod life;
 mod process;
@@ -53,6 +54,13 @@ pub enum What {
     },
     /// Requests, CPU and memory.
     Cost,
+    /// petri-apiserver under load, beside the cluster's API server.
+    Apiserver {
+        /// Clients at once.
+        clients: usize,
+        /// For how long each kind of request is asked.
+        secs: u64,
+    },
     /// What is asked of the API server while nothing happens.
     Idle {
         /// For how long.
@@ -100,6 +108,7 @@ async fn take(petri: &Petri<'_>, all: &[What]) -> Result<(), Error> {
             What::Life { times } => life::run(petri, times).await?,
             What::Burst { environments } => burst::run(petri, environments).await?,
             What::Cost => cost::run(petri).await?,
+            What::Apiserver { clients, secs } => apiserver::run(petri, clients, secs).await?,
             What::Idle { secs } => idle::run(petri, secs).await?,
         }
     }

@@ -122,7 +122,9 @@ impl<G: Ground> Petri<'_, G> {
         helm.args(["--namespace", MANAGEMENT, "--create-namespace"]);
         helm.args(["--set", "image.tag=dev,deployer.image.tag=dev,apiserver.image.tag=dev"]);
         for (name, value) in values {
-            helm.args(["--set", &format!("{name}={value}")]);
+            // Variables are texts, also where they read like something else.
+            let set = if name.starts_with("apiserver.env.") { "--set-string" } else { "--set" };
+            helm.args([set, &format!("{name}={value}")]);
         }
         helm.args(["--wait", "--timeout", "120s"]);
         let output = helm.output().await.map_err(|source| Error::File { path: "helm".into(), source })?;

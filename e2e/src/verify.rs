@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
+use crate::api_fuzz;
 use crate::cases;
 use crate::lab::{Lab, Options, Progress};
 use crate::petri::{self, Error, Petri, checkout};
@@ -16,7 +17,9 @@ const LAB: &str = "petri-verify";
 const CASE_MAX: Duration = Duration::from_secs(900);
 
 /// The parts, by the name that `--only` takes.
-pub const PARTS: [&str; 7] = ["format", "lint", "tests", "proof", "lab", "cluster", "faults"];
+pub const PARTS: [&str; 8] = ["format", "lint", "tests", "proof", "fuzz", "lab", "cluster", "faults"];
+/// How long each fuzz target runs.
+const FUZZ: Duration = Duration::from_secs(8);
 /// The part that runs only when it is named: it takes a quarter of an hour of outages, and wants a quiet machine.
 const BY_NAME: &str = "faults";
 
@@ -56,6 +59,10 @@ pub async fn run(only: &[String], case: Option<&str>, lab: Option<&str>) -> Coun
             }
             "tests" => cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"], &[]).await,
             "proof" => cargo(&["proof", "standard"], &[]).await,
+            "fuzz" => match api_fuzz::run(None, FUZZ, false).await {
+                Ok(()) => Count::one(true),
+                Err(error) => broken("fuzzing", &error),
+            },
             "lab" => cargo(&["test", "--package", "petri-e2e", "--test", "lab", "--quiet"], &[]).await,
             BY_NAME => cluster(cases::faults(), case, lab).await,
             _ => cluster(cases::all(), case, lab).await,

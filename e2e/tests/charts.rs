@@ -132,8 +132,8 @@ fn every_alert_names_its_page_and_the_page_has_no_other() {
 }
 
 #[test]
-fn alerts_and_dashboard_ask_for_metrics_that_the_operator_has() {
-    let source = read("src/telemetry/metrics.rs");
+fn alerts_and_dashboard_ask_for_metrics_that_the_programs_have() {
+    let source = read("src/telemetry/metrics.rs") + &read("src/apiserver/metrics.rs");
     let asked = read("charts/petri/files/rules.yaml") + &read("charts/petri/files/dashboard.json");
     let mut seen = 0;
     for (at, _) in asked.match_indices("petri_") {

@@ -247,13 +247,17 @@ pub fn check_name(name: &str) -> Result<(), ApiError> {
 }
 
 fn is_label(text: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let ends = !text.starts_with('-') && !text.ends_with('-');
-    (1..=NAME_MAX).contains(&text.len()) && ends && text.chars().all(inner)
+    text.len() <= NAME_MAX && is_part(text)
 }
 
+/// Kubernetes bounds the whole of an object's name, and none of its parts.
 fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_label)
+    text.len() <= 253 && text.split('.').all(is_part)
+}
+
+fn is_part(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.chars().all(inner)
 }
 
 /// Reads a body of JSON.
@@ -283,5 +287,22 @@ pub async fn none(body: Body) -> Result<(), ApiError> {
         Err(_) => Err(ApiError::too_slow()),
         Ok(Ok(bytes)) if bytes.is_empty() || bytes.as_ref() == b"{}" => Ok(()),
         Ok(_) => Err(ApiError::invalid("this request has no body")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_may_have_any_name_that_an_object_may_have() {
+        let long = format!("0.{}", "a".repeat(251));
+        for good in ["a", "demo", "a.b-c.d", &"a".repeat(253), &long] {
+            assert!(is_subdomain(good), "{good}");
+        }
+        for bad in ["", ".", "a.", ".a", "a..b", "A", "a_b", "-a", "a.-b", "a/b", &"a".repeat(254)] {
+            assert!(!is_subdomain(bad), "{bad}");
+        }
+        assert!(is_label(&"a".repeat(63)) && !is_label(&"a".repeat(64)) && !is_label("a.b"));
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     apiserver::{error::ApiError, identity::Principal, query::Page},
     client::{CALL_MAX, timed},
     error::CallError,
+    telemetry::trace,
 };
 use k8s_openapi::api::core::v1::Event;
 use kube::{
@@ -66,8 +67,8 @@ impl Cluster {
     /// The cluster's.
     pub async fn probe(&self) -> Result<(), CallError> {
         let one = ListParams::default().limit(1);
-        timed(CALL_MAX, self.environments.list(&one)).await?;
-        timed(CALL_MAX, self.templates.list(&one)).await.map(drop)
+        call("list ephemeralenvironments", self.environments.list(&one)).await?;
+        call("list environmenttemplates", self.templates.list(&one)).await.map(drop)
     }
 
     /// Lists a page of the environments that somebody may see.
@@ -85,7 +86,7 @@ impl Cluster {
         } else {
             params.labels(&format!("{LABEL_OWNER}={}", principal.owner()))
         };
-        Ok(timed(CALL_MAX, self.environments.list(&params)).await?)
+        Ok(call("list ephemeralenvironments", self.environments.list(&params)).await?)
     }
 
     /// Lists a page of the templates.
@@ -93,7 +94,7 @@ impl Cluster {
     /// # Errors
     /// The cluster's.
     pub async fn templates(&self, page: &Page) -> Result<ObjectList<EnvironmentTemplate>, ApiError> {
-        Ok(timed(CALL_MAX, self.templates.list(&params(page))).await?)
+        Ok(call("list environmenttemplates", self.templates.list(&params(page))).await?)
     }
 
     /// Reads an environment that somebody may see.
@@ -101,7 +102,7 @@ impl Cluster {
     /// # Errors
     /// There is none, or it is somebody else's: the two look alike.
     pub async fn get(&self, principal: &Principal, name: &str) -> Result<DynamicObject, ApiError> {
-        let found = timed(CALL_MAX, self.environments.get_opt(name)).await?;
+        let found = call("get ephemeralenvironments", self.environments.get_opt(name)).await?;
         found.filter(|object| may_see(principal, object)).ok_or_else(ApiError::no_environment)
     }
 
@@ -121,7 +122,7 @@ impl Cluster {
         }
         let only_this = Preconditions { uid: found.metadata.uid, resource_version: None };
         let params = DeleteParams::default().preconditions(only_this);
-        timed(CALL_MAX, self.environments.delete(name, &params)).await?;
+        call("delete ephemeralenvironments", self.environments.delete(name, &params)).await?;
         Ok(())
     }
 
@@ -133,7 +134,7 @@ impl Cluster {
         let found = self.get(principal, name).await?;
         let uid = found.metadata.uid.unwrap_or_default();
         let about = ListParams::default().fields(&format!("involvedObject.uid={uid}")).limit(EVENTS_MAX);
-        Ok(timed(CALL_MAX, self.events.list(&about)).await?.items)
+        Ok(call("list events", self.events.list(&about)).await?.items)
     }
 
     /// Creates an environment, or changes the one that is there.
@@ -147,18 +148,25 @@ impl Cluster {
         parent: Option<&str>,
         change: impl Fn(&mut Value) -> Result<(), ApiError>,
     ) -> Result<(Written, DynamicObject), ApiError> {
-        // The trace of the request becomes the parent of the rollout's, if there is a rollout.
+        // The trace of the request becomes the parent of the rollout's, if there is a rollout; an earlier one's never is.
         let change = |object: &mut Value| {
             let before = object.get("spec").cloned();
             change(object)?;
-            if object.get("spec") != before.as_ref()
-                && let Some(parent) = parent
-            {
-                annotate(object, ANNOTATION_TRACEPARENT, parent)?;
+            if object.get("spec") == before.as_ref() {
+                return Ok(());
             }
-            Ok(())
+            match parent {
+                Some(parent) => annotate(object, ANNOTATION_TRACEPARENT, parent),
+                None => {
+                    let annotations = object.pointer_mut("/metadata/annotations");
+                    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+                        annotations.remove(ANNOTATION_TRACEPARENT);
+                    }
+                    Ok(())
+                }
+            }
         };
-        match timed(CALL_MAX, self.environments.get_opt(name)).await? {
+        match call("get ephemeralenvironments", self.environments.get_opt(name)).await? {
             Some(found) if !may_see(principal, &found) => Err(ApiError::name_taken()),
             Some(found) => self.change(name, found, change).await,
             None => self.create(principal, name, change).await.map(|made| (Written::Created, made)),
@@ -201,7 +209,8 @@ impl Cluster {
             return Err(ApiError::invalid("template: is needed for a new environment"));
         }
         let object = serde_json::from_value(object).map_err(|_| ApiError::internal())?;
-        Ok(timed(CALL_MAX, self.environments.create(&PostParams::default(), &object)).await?)
+        Ok(call("create ephemeralenvironments", self.environments.create(&PostParams::default(), &object))
+            .await?)
     }
 
     async fn change(
@@ -224,18 +233,27 @@ impl Cluster {
             }
             let wanted: DynamicObject = serde_json::from_value(after).map_err(|_| ApiError::internal())?;
             let params = PostParams::default();
-            match timed(CALL_MAX, self.environments.replace(name, &params, &wanted)).await {
+            match call("update ephemeralenvironments", self.environments.replace(name, &params, &wanted))
+                .await
+            {
                 Ok(stored) => return Ok((Written::Updated, stored)),
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
             }
-            found = timed(CALL_MAX, self.environments.get_opt(name)).await?.ok_or_else(ApiError::conflict)?;
+            found = call("get ephemeralenvironments", self.environments.get_opt(name))
+                .await?
+                .ok_or_else(ApiError::conflict)?;
             if fingerprint(&found) != asked_about {
                 return Err(ApiError::conflict());
             }
         }
         Err(ApiError::conflict())
     }
+}
+
+/// Makes one call, as a span named by verb and resource below the request's.
+async fn call<T>(name: &'static str, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+    trace::step(name, timed(CALL_MAX, call)).await
 }
 
 /// Sets an annotation.

@@ -84,6 +84,10 @@ pub struct Config {
     pub drain: Duration,
     /// A level, or directives such as `info,petri=debug`.
     pub log_level: String,
+    /// Where traces go (OTLP, gRPC); nowhere when absent.
+    pub otlp_endpoint: Option<String>,
+    /// Of a hundred traces that begin here, how many are exported.
+    pub trace_sample_percent: u8,
 }
 
 impl Config {
@@ -121,6 +125,8 @@ impl Config {
             connections_max: reader.number("CONNECTIONS_MAX", 1_024, 1..=100_000),
             drain: reader.duration("DRAIN", "20s", 0..=600),
             log_level: reader.directives("LOG_LEVEL", "info"),
+            otlp_endpoint: reader.endpoint("OTLP_ENDPOINT"),
+            trace_sample_percent: reader.percent("TRACE_SAMPLE_PERCENT", 100),
         };
         if config.address == config.metrics_address && config.address.port() != 0 {
             reader.refuse("METRICS_ADDRESS", "must be another address than ADDRESS");

@@ -1,12 +1,15 @@
 //! Authenticate, authorise, and only then route: who may not come in learns nothing, not even which paths exist.
 
-use crate::apiserver::{
-    App,
-    error::ApiError,
-    identity::Principal,
-    oidc::{AuthError, Verifier},
-    policy::Refusal,
-    trail::Trail,
+use crate::{
+    apiserver::{
+        App,
+        error::ApiError,
+        identity::Principal,
+        oidc::{AuthError, Verifier},
+        policy::Refusal,
+        trail::Trail,
+    },
+    telemetry::trace,
 };
 use axum::{
     extract::{Request, State},
@@ -40,19 +43,33 @@ impl Authenticator {
         }
     }
 
-    async fn identify(&self, headers: &HeaderMap) -> Result<Principal, (ApiError, &'static str)> {
-        let refused = |why| (ApiError::unauthenticated(), why);
+    async fn identify(&self, headers: &HeaderMap) -> Result<Principal, NotIdentified> {
+        let refused = |why| NotIdentified { error: ApiError::unauthenticated(), why };
         let token = bearer(headers).map_err(refused)?;
         match self {
             Self::Oidc(verifier) => verifier.verify(token).await.map_err(|error| match error {
                 AuthError::Refused(why) => refused(why.as_str()),
-                AuthError::Unavailable => (ApiError::identity_provider(), "provider_unavailable"),
+                AuthError::Unavailable => {
+                    NotIdentified { error: ApiError::identity_provider(), why: "provider_unavailable" }
+                }
             }),
             Self::Static(expected) => {
                 let given: [u8; 32] = Sha256::digest(token).into();
                 if given == *expected { Ok(Principal::Development) } else { Err(refused("wrong_token")) }
             }
         }
+    }
+}
+
+/// What a client is told, and the stable word that is counted.
+struct NotIdentified {
+    error: ApiError,
+    why: &'static str,
+}
+
+impl trace::Word for NotIdentified {
+    fn word(&self) -> &'static str {
+        self.why
     }
 }
 
@@ -71,9 +88,9 @@ fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
 
 /// Lets a request in, or answers it.
 pub async fn keep(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, ApiError> {
-    let identified = app.authenticator.identify(request.headers()).await;
-    let principal = identified.map_err(|(error, reason)| {
-        app.metrics.refused(reason);
+    let identified = trace::step("verify token", app.authenticator.identify(request.headers())).await;
+    let principal = identified.map_err(|NotIdentified { error, why }| {
+        app.metrics.refused(why);
         error
     })?;
     if let Some(trail) = request.extensions().get::<Trail>() {

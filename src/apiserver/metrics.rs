@@ -1,8 +1,9 @@
 //! What the API server counts, in a registry of its own. No label is unbounded.
 
+use crate::telemetry::metrics::{Metrics as Common, Took};
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram, info::Info},
+    metrics::{counter::Counter, family::Family, info::Info},
     registry::Registry,
 };
 
@@ -37,11 +38,13 @@ pub struct Metrics {
     /// `petri_http_requests_total`.
     pub requests: Family<RequestLabels, Counter>,
     /// `petri_http_request_duration_seconds`: until the answer begins, so that a watch counts as the instant it is.
-    pub duration: Histogram,
+    pub duration: Took,
     /// `petri_auth_failures_total`.
     pub auth_failures: Family<ReasonLabel, Counter>,
     /// `petri_jwks_refresh_total`.
     pub jwks_refresh: Family<ResultLabel, Counter>,
+    /// Requests to Kubernetes and spans are counted as the operator counts them; nothing else of it is shown.
+    pub common: Common,
 }
 
 /// A request is a few calls to Kubernetes of some milliseconds each.
@@ -51,9 +54,10 @@ impl Default for Metrics {
     fn default() -> Self {
         Self {
             requests: Family::default(),
-            duration: Histogram::new(BUCKETS),
+            duration: Took::new(BUCKETS),
             auth_failures: Family::default(),
             jwks_refresh: Family::default(),
+            common: Common::default(),
         }
     }
 }
@@ -64,10 +68,11 @@ impl Metrics {
         let mut registry = Registry::with_prefix("petri");
         let r = &mut registry;
         r.register("http_requests", "Requests to this API", self.requests.clone());
-        r.register("http_request_duration_seconds", "Time until the answer began", self.duration.clone());
+        self.duration.register(r, "http_request_duration_seconds", "Time until the answer began");
         r.register("auth_failures", "Requests that were not let in", self.auth_failures.clone());
         r.register("jwks_refresh", "Attempts to fetch the issuer's keys", self.jwks_refresh.clone());
-        r.register("build", "This program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        self.common.register_requests_and_spans(r);
+        r.register("apiserver_build", "This program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         registry
     }
 

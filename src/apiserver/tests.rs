@@ -2,10 +2,12 @@
 
 mod accounts;
 mod bad_input;
+mod failures;
 mod fake;
 mod handlers;
 mod operations;
 mod random;
+mod traces;
 
 use super::{
     App, Authenticator, Cluster, Metrics, Policy, Readiness,
@@ -15,7 +17,7 @@ use super::{
     routes,
     testing::{AUDIENCE, Direct, acme, expect, issuer::Issuer},
 };
-use crate::clock::Clock;
+use crate::{clock::Clock, telemetry::trace::Tracer};
 use axum::{
     Router,
     body::{Body, to_bytes},
@@ -78,6 +80,7 @@ impl Api {
             authenticator: Authenticator::Oidc(Arc::new(verifier)),
             policy: Arc::new(Policy::Lists(lists)),
             extension_max: Duration::from_secs(7 * 86_400),
+            tracer: Tracer::off(metrics.common.clone()),
             metrics,
             readiness: Readiness::default(),
             clock: Clock,

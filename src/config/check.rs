@@ -120,9 +120,7 @@ impl Checked {
 
     pub(super) fn endpoint(&mut self, field: &'static str, value: Option<String>) -> Option<String> {
         let value = value.filter(|value| !value.is_empty())?;
-        let url = value.parse::<axum::http::Uri>().ok();
-        let scheme = url.as_ref().and_then(|url| url.scheme_str());
-        if !matches!(scheme, Some("http" | "https")) || url.as_ref().is_none_or(|url| url.host().is_none()) {
+        if !is_endpoint(&value) {
             self.refuse(field, &value, "an http:// or https:// URL");
         }
         Some(value)
@@ -175,4 +173,11 @@ fn is_dns_name(name: &str, max: usize) -> bool {
         && name.split('.').all(|label| {
             !label.is_empty() && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
         })
+}
+
+/// Whether an OTLP endpoint is one.
+pub(crate) fn is_endpoint(text: &str) -> bool {
+    let url = text.parse::<axum::http::Uri>().ok();
+    let scheme = url.as_ref().and_then(|url| url.scheme_str());
+    matches!(scheme, Some("http" | "https")) && url.as_ref().is_some_and(|url| url.host().is_some())
 }

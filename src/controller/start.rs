@@ -86,7 +86,7 @@ pub async fn operate<R: Reconciler>(
     let tracer = tracer(&config, &metrics)?;
     let stop = stopped().map_err(StartError::Signals)?;
     let count = CountRequests(metrics.clone());
-    let (elector, leadership) = election(&config, &Clients::lease(&kube_config, &count)?, clock);
+    let (elector, leadership) = election(&config, &Clients::unfenced(&kube_config, &count)?, clock);
     let clients = Clients::new(&kube_config, &count, &leadership)?;
 
     let scope = Scope {

@@ -89,8 +89,14 @@ struct Exemplar {
 pub struct Took(HistogramWithExemplars<Exemplar>);
 
 impl Took {
-    fn new(buckets: impl IntoIterator<Item = f64>) -> Self {
+    /// Makes one with these upper bounds, in seconds.
+    pub fn new(buckets: impl IntoIterator<Item = f64>) -> Self {
         Self(HistogramWithExemplars::new(buckets.into_iter()))
+    }
+
+    /// Shows it in a registry under this name.
+    pub fn register(&self, registry: &mut Registry, name: &str, help: &str) {
+        registry.register(name, help, self.0.clone());
     }
 
     /// Counts one; `trace` only if it can be looked up.
@@ -192,22 +198,27 @@ impl Metrics {
         );
         r.register("reconcile_errors", "Reconciles that ended in an error", self.reconcile_errors.clone());
         r.register(
-            "api_requests",
-            "Requests to the API server; code 0: no answer",
-            self.api_requests.clone(),
-        );
-        r.register(
             "resync_found_work",
             "Slow resyncs that found work, which an event should have announced",
             self.resync_found_work.clone(),
         );
-        r.register(
+        self.register_requests_and_spans(r);
+        r.register("build", "This program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry
+    }
+
+    /// Shows what every program of Petri has that asks the API server.
+    pub fn register_requests_and_spans(&self, registry: &mut Registry) {
+        registry.register(
+            "api_requests",
+            "Requests to the API server; code 0: no answer",
+            self.api_requests.clone(),
+        );
+        registry.register(
             "trace_spans",
             "Spans that were exported, failed at the endpoint, or were dropped because it was slow",
             self.trace_spans.clone(),
         );
-        r.register("build", "This program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        registry
     }
 
     /// Sets how many consumers each shared component has; those that are not named are gone.

@@ -40,6 +40,15 @@ enum Command {
     },
     /// Requests of a life by verb and resource, CPU, memory.
     Cost,
+    /// petri-apiserver under load on loopback, beside the cluster's own API server for the same objects.
+    Apiserver {
+        /// Clients at once.
+        #[arg(long, default_value_t = 200)]
+        clients: usize,
+        /// For how long each kind of request is asked.
+        #[arg(long, default_value_t = 15)]
+        secs: u64,
+    },
     /// Quiet minutes with 20 Ready environments; fails when anything but the Lease is written.
     Idle {
         /// For how long.
@@ -58,13 +67,16 @@ impl Command {
                 [30, 100].map(|environments| What::Burst { environments }).into()
             }
             Self::Cost => vec![What::Cost],
+            Self::Apiserver { clients, secs } => vec![What::Apiserver { clients, secs }],
             Self::Idle { minutes } => vec![What::Idle { secs: minutes * 60 }],
         }
     }
 
     fn all() -> Vec<Self> {
         let (reaction, life) = (Self::Reaction { jobs: 60 }, Self::Life { times: 5 });
-        vec![reaction, life, Self::Burst { environments: None }, Self::Cost, Self::Idle { minutes: 5 }]
+        let apiserver = Self::Apiserver { clients: 200, secs: 15 };
+        let (burst, idle) = (Self::Burst { environments: None }, Self::Idle { minutes: 5 });
+        vec![reaction, life, burst, Self::Cost, apiserver, idle]
     }
 }
 

@@ -2,8 +2,8 @@
 //! kubectl-petri as a pipeline runs it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::path::PathBuf;
+use std::process::Output;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -11,13 +11,14 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Api, ListParams};
 use petri_crds::EnvironmentTemplate;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 use super::bad_input::cleaned;
+use super::forward::Forward;
 use crate::issuer::Tls;
 use crate::lab::{Progress, image};
 use crate::petri::{Error, MANAGEMENT, Petri, checkout, is_ready, namespace_of};
+use crate::traces::Receiver;
 
 const ISSUER: &str = "https://issuer.petri-issuer.svc.cluster.local:8443";
 const ISSUER_PROXY: &str = "/api/v1/namespaces/petri-issuer/services/https:issuer:8443/proxy";
@@ -32,8 +33,11 @@ pub async fn scenario_240_241_245_248_249_250_from_a_token_to_an_environment_and
 ) -> Result<String, Error> {
     let tls = Tls::for_names(&["issuer.petri-issuer.svc.cluster.local", "localhost"]);
     issuer(petri, &tls).await?;
+    let receiver = Receiver::start(&petri.lab.host_address()).await?;
+    let endpoint = receiver.endpoint();
     let values = [
         LEASE,
+        ("config.otlpEndpoint", endpoint.as_str()),
         ("apiserver.enabled", "true"),
         ("apiserver.caConfigMap", "issuer"),
         ("apiserver.env.OIDC_ISSUER", ISSUER),
@@ -43,7 +47,7 @@ pub async fn scenario_240_241_245_248_249_250_from_a_token_to_an_environment_and
         ("apiserver.env.REPOSITORY_CLAIM", "repository"),
     ];
     petri.helm_upgrade(&values).await?;
-    let told = pipeline(petri, &tls).await;
+    let told = pipeline(petri, &tls, &receiver).await;
     petri.helm_upgrade(&[LEASE]).await?;
     petri.lab.kubectl(&["delete", "namespace", "petri-issuer", "--wait=false"]).await?;
     petri.lab.kubectl(&["delete", "configmap", "issuer", "-n", MANAGEMENT]).await?;
@@ -86,7 +90,7 @@ async fn tell_issuer(petri: &Petri<'_>, path: &str, body: &Value) -> Result<Stri
     Ok(petri.lab.client().request_text(request).await?)
 }
 
-async fn pipeline(petri: &Petri<'_>, tls: &Tls) -> Result<String, Error> {
+async fn pipeline(petri: &Petri<'_>, tls: &Tls, receiver: &Receiver) -> Result<String, Error> {
     let held = crate::rights::prove_apiserver(&petri.lab.client(), MANAGEMENT).await;
     let held = held.map_err(|error| Error::Wrong(error.to_string()))?;
     doors(petri).await?;
@@ -103,6 +107,7 @@ async fn pipeline(petri: &Petri<'_>, tls: &Tls) -> Result<String, Error> {
     if annotations.get("petri.run/repository").map(String::as_str) != Some("acme/app") {
         return Err(Error::Wrong(format!("the owner is not written down: {annotations:?}")));
     }
+    joined(receiver).await?;
     update(petri, &runner).await?;
     tokio::time::sleep(REFRESH).await;
     tell_issuer(petri, "/rotate", &json!({})).await?;
@@ -122,6 +127,29 @@ async fn pipeline(petri: &Petri<'_>, tls: &Tls) -> Result<String, Error> {
     petri.until_gone("pr-1", Duration::from_secs(1)).await?;
     cleaned(petri).await?;
     Ok(format!("Ready at {url}, gone again; {held} rights hold"))
+}
+
+/// The rollout is told below the request that caused it, in one trace.
+async fn joined(receiver: &Receiver) -> Result<(), Error> {
+    let mut last = Vec::new();
+    for _ in 0..40 {
+        last = receiver.spans();
+        let request = last
+            .iter()
+            .find(|span| span.service == "petri-apiserver" && span.name == "POST /v1/environments");
+        let rollout = last.iter().find(|span| span.name == "deploy environment");
+        if let (Some(request), Some(rollout)) = (request, rollout) {
+            if rollout.parent == request.id && rollout.trace == request.trace {
+                return Ok(());
+            }
+            let what = format!("the rollout {rollout:?} is not below the request {request:?}");
+            return Err(Error::Wrong(what));
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    let names: BTreeSet<String> =
+        last.into_iter().map(|span| format!("{} {}", span.service, span.name)).collect();
+    Err(Error::Wrong(format!("no trace of request and rollout: {names:?}")))
 }
 
 /// A changed value is rolled out in place: the same object and namespace, another Job.
@@ -207,37 +235,5 @@ impl Runner {
 impl Drop for Runner {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.authority);
-    }
-}
-
-/// `kubectl port-forward` to a service, ended when dropped.
-struct Forward {
-    port: u16,
-    _kubectl: Child,
-}
-
-impl Forward {
-    async fn start(petri: &Petri<'_>, namespace: &str, target: &str, port: u16) -> Result<Self, Error> {
-        let kubectl: &Path = &petri.lab.bin("kubectl");
-        let failed = |source| Error::File { path: kubectl.to_owned(), source };
-        let mut child = Command::new(kubectl)
-            .arg("--kubeconfig")
-            .arg(petri.lab.kubeconfig())
-            .args(["port-forward", "--namespace", namespace, target, &format!(":{port}")])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
-        let mut line = String::new();
-        if let Some(stdout) = child.stdout.as_mut() {
-            let mut reader = BufReader::new(stdout);
-            let read = tokio::time::timeout(Duration::from_secs(20), reader.read_line(&mut line)).await;
-            read.map_err(|_| Error::Wrong(format!("no way to {target}")))?.map_err(failed)?;
-        }
-        let (_, rest) = line.split_once("127.0.0.1:").unwrap_or_default();
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        let port = digits.parse().map_err(|_| Error::Wrong(format!("port-forward to {target}: {line:?}")))?;
-        Ok(Self { port, _kubectl: child })
     }
 }

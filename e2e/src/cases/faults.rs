@@ -7,7 +7,7 @@ mod jobs;
 mod odd;
 mod outages;
 mod places;
-mod process;
+pub(super) mod process;
 mod replicas;
 mod used;
 mod weather;

@@ -178,8 +178,13 @@ pub(super) const CASES: &[Case] = &[
             r#"apiserver.image.tag="dev""#,
             r#"apiserver.caConfigMap="issuer""#,
             r#"apiserver.env={"OIDC_ISSUER":"https://issuer.example","ALLOWED_REPOSITORY_IDS":"74"}"#,
+            "apiserver.replicas=2",
+            r#"config.otlpEndpoint="http://collector:4317""#,
         ],
         Lines(&[
+            "name: petri-apiserver-metrics",
+            "- name: PETRI_APISERVER_OTLP_ENDPOINT",
+            "- name: PETRI_APISERVER_TRACE_SAMPLE_PERCENT",
             r#"image: "docker.io/petri/apiserver:dev""#,
             "serviceAccountName: petri-apiserver",
             "- name: PETRI_APISERVER_OIDC_ISSUER",

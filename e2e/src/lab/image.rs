@@ -17,7 +17,7 @@ use super::progress::Progress;
 use super::{LabError, blocking};
 
 pub use layer::Layer;
-pub use rust::{profile, program};
+pub use rust::{cargo, folder, profile, program};
 
 /// Sandbox of every pod.
 pub const PAUSE: &str = "docker.io/petri/pause:1";

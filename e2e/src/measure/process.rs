@@ -1,4 +1,4 @@
-//! The operator's process as the kernel sees it.
+//! The processes that are measured, as the kernel sees them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::petri::Error;
 /// Ticks of `/proc/PID/stat` in a second: fixed by Linux towards programs.
 const TICKS_PER_SEC: f64 = 100.0;
 
-/// One process of a container of the lab.
+/// One process.
 pub struct Process(PathBuf);
 
 /// What it holds, in KiB.
@@ -36,6 +36,24 @@ impl Process {
             (None, _) => Err(Error::Wrong("no operator runs".to_owned())),
             (Some(_), Some(_)) => Err(Error::Wrong("two operators run".to_owned())),
         }
+    }
+
+    /// Finds the cluster's API server: it runs as a process, and names the lab's folder in its command line.
+    pub fn kube_apiserver(lab: &Lab) -> Result<Self, Error> {
+        let folder = lab.audit_log().parent().map(|audit| audit.display().to_string()).unwrap_or_default();
+        let all =
+            std::fs::read_dir("/proc").map_err(|source| Error::File { path: "/proc".into(), source })?;
+        let ours = |path: &PathBuf| {
+            let line = std::fs::read_to_string(path.join("cmdline")).unwrap_or_default();
+            line.contains("kube-apiserver") && line.contains(&folder)
+        };
+        let found = all.flatten().map(|entry| entry.path()).find(ours);
+        found.map(Self).ok_or_else(|| Error::Wrong("no kube-apiserver runs".to_owned()))
+    }
+
+    /// Names a process by its number.
+    pub fn numbered(id: u32) -> Self {
+        Self(Path::new("/proc").join(id.to_string()))
     }
 
     fn read(&self, file: &str) -> Result<String, Error> {

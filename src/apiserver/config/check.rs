@@ -1,10 +1,13 @@
 //! The checks of single variables. Each is taken out as it is read, so that what is left over is unknown.
 
 use super::{Auth, Config, ConfigError, Oidc, Secret};
-use crate::apiserver::{
-    identity::{AdminClaim, ClaimNames},
-    oidc::is_issuer,
-    policy::{Entry, Lists, Policy, entries},
+use crate::{
+    apiserver::{
+        identity::{AdminClaim, ClaimNames},
+        oidc::is_issuer,
+        policy::{Entry, Lists, Policy, entries},
+    },
+    config::is_endpoint,
 };
 use std::{
     collections::BTreeMap, collections::BTreeSet, net::SocketAddr, ops::RangeInclusive, time::Duration,
@@ -92,6 +95,18 @@ impl Reader {
             self.refuse(name, format!("must be a number from {} to {}", range.start(), range.end()));
             default
         })
+    }
+
+    pub(super) fn percent(&mut self, name: &str, default: u8) -> u8 {
+        u8::try_from(self.number(name, usize::from(default), 0..=100)).unwrap_or(default)
+    }
+
+    pub(super) fn endpoint(&mut self, name: &str) -> Option<String> {
+        let value = self.take(name).filter(|value| !value.is_empty())?;
+        if !is_endpoint(&value) {
+            self.refuse(name, "must be an http:// or https:// URL");
+        }
+        Some(value)
     }
 
     pub(super) fn duration(&mut self, name: &str, default: &str, secs: RangeInclusive<u64>) -> Duration {

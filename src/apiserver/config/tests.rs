@@ -72,6 +72,8 @@ fn scenario_186_namespace_and_addresses_have_defaults_and_can_be_set() {
         ("EXTENSION_MAX", "-1h"),
         ("DRAIN", "soon"),
         ("LOG_LEVEL", "a=b=c"),
+        ("OTLP_ENDPOINT", "collector:4317"),
+        ("TRACE_SAMPLE_PERCENT", "101"),
         ("OIDC_ISUER", "https://typo.example"),
     ] {
         refused(&GITHUB, &[(name, value)], name);

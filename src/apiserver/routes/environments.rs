@@ -1,6 +1,9 @@
 //! What writes environments, and the read of one.
 
-use super::reply;
+use super::{
+    described::{Absent, Named, Refused, TooLong, Unread},
+    reply,
+};
 use crate::apiserver::{
     App,
     body::{self, Extension as Longer, Wanted},
@@ -30,16 +33,10 @@ fn shown(code: StatusCode, object: &DynamicObject) -> Result<Response, ApiError>
 /// Creates an environment, or changes the one of this name.
 #[utoipa::path(post, path = "/v1/environments", operation_id = "upsertEnvironment", request_body = Wanted,
     responses(
+        Refused, TooLong, Unread,
         (status = 201, description = "Created", body = Environment),
         (status = 200, description = "Changed, or as it was", body = Environment),
-        (status = 400, description = "Malformed", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "Not permitted", body = ErrorBody),
-        (status = 408, description = "The body did not arrive in time", body = ErrorBody),
         (status = 409, description = "Changed at the same time, being deleted, or another repository's", body = ErrorBody),
-        (status = 413, description = "Longer than 1 MiB", body = ErrorBody),
-        (status = 415, description = "Not JSON", body = ErrorBody),
-        (status = 503, description = "The identity provider does not answer", body = ErrorBody),
     ))]
 pub(super) async fn upsert(
     State(app): State<App>,
@@ -52,22 +49,10 @@ pub(super) async fn upsert(
     wanted.check()?;
     trail.about(&wanted.name);
     let lay = |object: &mut Value| lay_over(object, &wanted);
-    let parent =
-        headers.get("traceparent").and_then(|parent| parent.to_str().ok()).filter(|it| is_parent(it));
-    let (written, object) = app.cluster.upsert(&principal, &wanted.name, parent, lay).await?;
+    let parent = trail.traceparent();
+    let (written, object) = app.cluster.upsert(&principal, &wanted.name, parent.as_deref(), lay).await?;
+    trail.wrote(written);
     shown(if written == Written::Created { StatusCode::CREATED } else { StatusCode::OK }, &object)
-}
-
-/// Whether a header is a W3C trace context of the one version that there is.
-fn is_parent(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('-').collect();
-    let hexadecimal = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-    let id = |part: &&str| part.chars().any(|c| c != '0');
-    lengths == [2, 32, 16, 2]
-        && parts.first() == Some(&"00")
-        && parts.iter().all(|part| part.chars().all(hexadecimal))
-        && parts.iter().skip(1).take(2).all(id)
 }
 
 /// Lays what is wanted over an object: what is absent stays, a map replaces, an empty ttl goes back to the template's.
@@ -111,15 +96,10 @@ fn put(fields: &mut Map<String, Value>, name: &str, value: Value, empty: bool) {
 
 /// Shows an environment.
 #[utoipa::path(get, path = "/v1/environments/{name}", operation_id = "getEnvironment",
-    params(("name" = String, Path, description = "Name of the environment", min_length = 1, max_length = 63,
-        pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")),
+    params(Named),
     responses(
+        Refused, TooLong, Absent,
         (status = 200, description = "The environment", body = Environment),
-        (status = 400, description = "Malformed", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "Not permitted", body = ErrorBody),
-        (status = 404, description = "There is none, or it is another repository's", body = ErrorBody),
-        (status = 503, description = "The identity provider does not answer", body = ErrorBody),
     ))]
 pub(super) async fn read(
     State(app): State<App>,
@@ -132,16 +112,11 @@ pub(super) async fn read(
 
 /// Asks for the deletion of an environment; while it is on its way, asking again is as good.
 #[utoipa::path(delete, path = "/v1/environments/{name}", operation_id = "deleteEnvironment",
-    params(("name" = String, Path, description = "Name of the environment", min_length = 1, max_length = 63,
-        pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")),
+    params(Named),
     responses(
+        Refused, TooLong, Absent,
         (status = 204, description = "It will be deleted"),
-        (status = 400, description = "Malformed", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "Not permitted", body = ErrorBody),
-        (status = 404, description = "There is none, or it is another repository's", body = ErrorBody),
         (status = 409, description = "Another took its place at the same time", body = ErrorBody),
-        (status = 503, description = "The identity provider does not answer", body = ErrorBody),
     ))]
 pub(super) async fn delete(
     State(app): State<App>,
@@ -159,19 +134,12 @@ pub(super) async fn delete(
 
 /// Lets an environment live longer.
 #[utoipa::path(post, path = "/v1/environments/{name}/extend", operation_id = "extendEnvironment", request_body = Longer,
-    params(("name" = String, Path, description = "Name of the environment", min_length = 1, max_length = 63,
-        pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")),
+    params(Named),
     responses(
+        Refused, TooLong, Absent, Unread,
         (status = 200, description = "It lives longer", body = Environment),
         (status = 400, description = "Malformed, not later, or later than may be", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "Not permitted", body = ErrorBody),
-        (status = 404, description = "There is none, or it is another repository's", body = ErrorBody),
-        (status = 408, description = "The body did not arrive in time", body = ErrorBody),
         (status = 409, description = "Changed at the same time, being deleted, or it does not expire", body = ErrorBody),
-        (status = 413, description = "Longer than 1 MiB", body = ErrorBody),
-        (status = 415, description = "Not JSON", body = ErrorBody),
-        (status = 503, description = "The identity provider does not answer", body = ErrorBody),
     ))]
 pub(super) async fn extend(
     State(app): State<App>,
@@ -196,7 +164,8 @@ pub(super) async fn extend(
         spec.insert("ttl".to_owned(), ttl.into());
         Ok(())
     };
-    let (_, object) = app.cluster.amend(&principal, &name, lengthen).await?;
+    let (written, object) = app.cluster.amend(&principal, &name, lengthen).await?;
+    trail.wrote(written);
     shown(StatusCode::OK, &object)
 }
 
@@ -221,16 +190,11 @@ fn longer_ttl(object: &Value, wanted: Timestamp, latest: Timestamp) -> Result<St
 
 /// Runs the whole rollout again.
 #[utoipa::path(post, path = "/v1/environments/{name}/retry", operation_id = "retryEnvironment",
-    params(("name" = String, Path, description = "Name of the environment", min_length = 1, max_length = 63,
-        pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")),
+    params(Named),
     responses(
+        Refused, TooLong, Absent,
         (status = 200, description = "It runs again", body = Environment),
-        (status = 400, description = "Malformed", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "Not permitted", body = ErrorBody),
-        (status = 404, description = "There is none, or it is another repository's", body = ErrorBody),
         (status = 409, description = "Changed at the same time, or being deleted", body = ErrorBody),
-        (status = 503, description = "The identity provider does not answer", body = ErrorBody),
     ))]
 pub(super) async fn retry(
     State(app): State<App>,
@@ -244,6 +208,7 @@ pub(super) async fn retry(
     trail.about(&name);
     let token = random_id();
     let again = |object: &mut Value| annotate(object, ANNOTATION_RETRY, &token);
-    let (_, object) = app.cluster.amend(&principal, &name, again).await?;
+    let (written, object) = app.cluster.amend(&principal, &name, again).await?;
+    trail.wrote(written);
     shown(StatusCode::OK, &object)
 }

@@ -1,6 +1,9 @@
 //! Lists: environments, templates, what was said about an environment.
 
-use super::reply;
+use super::{
+    described::{Absent, Named, Paged, Refused, TooLong},
+    reply,
+};
 use crate::apiserver::{
     App,
     body::check_name,
@@ -19,16 +22,11 @@ use k8s_openapi::api::core::v1::Event as KubeEvent;
 
 /// Lists the environments of the token's repository; an administrator sees all.
 #[utoipa::path(get, path = "/v1/environments", operation_id = "listEnvironments",
-    params(
-        ("limit" = Option<u32>, Query, description = "Most entries of a page", minimum = 1, maximum = 500),
-        ("continue" = Option<String>, Query, description = "What the last page ended with", min_length = 1, max_length = 8192),
-    ),
+    params(Paged),
     responses(
+        Refused, TooLong,
         (status = 200, description = "A page", body = EnvironmentList),
         (status = 400, description = "Malformed, or the continuation has expired", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "Not permitted", body = ErrorBody),
-        (status = 503, description = "The identity provider does not answer", body = ErrorBody),
     ))]
 pub(super) async fn environments(
     State(app): State<App>,
@@ -45,16 +43,11 @@ pub(super) async fn environments(
 
 /// Lists the templates.
 #[utoipa::path(get, path = "/v1/templates", operation_id = "listTemplates",
-    params(
-        ("limit" = Option<u32>, Query, description = "Most entries of a page", minimum = 1, maximum = 500),
-        ("continue" = Option<String>, Query, description = "What the last page ended with", min_length = 1, max_length = 8192),
-    ),
+    params(Paged),
     responses(
+        Refused, TooLong,
         (status = 200, description = "A page", body = TemplateList),
         (status = 400, description = "Malformed, or the continuation has expired", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "Not permitted", body = ErrorBody),
-        (status = 503, description = "The identity provider does not answer", body = ErrorBody),
     ))]
 pub(super) async fn templates(
     State(app): State<App>,
@@ -76,15 +69,10 @@ pub(super) async fn templates(
 
 /// Lists what was said about an environment, oldest first.
 #[utoipa::path(get, path = "/v1/environments/{name}/events", operation_id = "listEvents",
-    params(("name" = String, Path, description = "Name of the environment", min_length = 1, max_length = 63,
-        pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")),
+    params(Named),
     responses(
+        Refused, TooLong, Absent,
         (status = 200, description = "What was said", body = EventList),
-        (status = 400, description = "Malformed", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "Not permitted", body = ErrorBody),
-        (status = 404, description = "There is none, or it is another repository's", body = ErrorBody),
-        (status = 503, description = "The identity provider does not answer", body = ErrorBody),
     ))]
 pub(super) async fn events(
     State(app): State<App>,

@@ -1,9 +1,10 @@
 //! A pipeline waits in one call: server-sent events until the environment is Ready or Failed, or gone.
 
+use super::described::{Absent, Named, Refused, TooLong};
 use crate::apiserver::{
     App,
     body::check_name,
-    error::{ApiError, ErrorBody},
+    error::ApiError,
     identity::Principal,
     view::{Environment, decoded, phase},
 };
@@ -20,26 +21,33 @@ use kube::runtime::{WatchStreamExt, watcher::watch_object};
 use petri_crds::{EphemeralEnvironment, Phase};
 use serde_json::json;
 use std::{convert::Infallible, time::Duration};
+use utoipa::ToSchema;
 
 /// A line now and then, so that nothing in between takes the silence for an end.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Longest watch; a client asks again.
 const WATCH_MAX: Duration = Duration::from_secs(3600);
 
+/// One event of a watch.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described: axum writes the events")]
+pub(super) struct WatchEvent {
+    /// `environment` or `end`
+    #[schema(pattern = "^(environment|end)$")]
+    event: String,
+    /// The environment as JSON, or `{"reason": …}`
+    data: String,
+}
+
 /// Streams an environment until it is Ready, Failed or gone.
 ///
 /// Every change is an event `environment` with the environment as data; the last event is `end`, whose data says why
 /// by `reason`: `ready`, `failed`, `gone`, or `again` when the client is to ask once more.
 #[utoipa::path(get, path = "/v1/environments/{name}/watch", operation_id = "watchEnvironment",
-    params(("name" = String, Path, description = "Name of the environment", min_length = 1, max_length = 63,
-        pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")),
+    params(Named),
     responses(
-        (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
-        (status = 400, description = "Malformed", body = ErrorBody),
-        (status = 401, description = "No valid token", body = ErrorBody),
-        (status = 403, description = "Not permitted", body = ErrorBody),
-        (status = 404, description = "There is none, or it is another repository's", body = ErrorBody),
-        (status = 503, description = "The identity provider does not answer", body = ErrorBody),
+        Refused, TooLong, Absent,
+        (status = 200, description = "Server-sent events", body = WatchEvent, content_type = "text/event-stream"),
     ))]
 pub(super) async fn watch(
     State(app): State<App>,

@@ -30,6 +30,11 @@ pub async fn build(profile: &str, progress: &Progress) -> Result<PathBuf, LabErr
         build.args(["--bin", program]);
     }
     run(&mut build).await?;
+    folder(profile).await
+}
+
+/// Returns the folder in which cargo puts programs of the profile `profile`.
+pub async fn folder(profile: &str) -> Result<PathBuf, LabError> {
     let output = run(cargo().args(["metadata", "--no-deps", "--format-version", "1"])).await?;
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(std::io::Error::from)?;
     let target = PathBuf::from(metadata["target_directory"].as_str().unwrap_or("target"));
@@ -60,7 +65,8 @@ pub async fn layer(name: &'static str, folder: &Path) -> Result<Layer, LabError>
     layer
 }
 
-fn cargo() -> tokio::process::Command {
+/// Cargo, in this checkout.
+pub fn cargo() -> tokio::process::Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(WORKSPACE);
     cargo
