@@ -97,7 +97,7 @@ fn workspace(manifest: &str) -> String {
 }
 
 /// The quick tests, those first that take the least to find most.
-const TESTS: [&str; 5] = ["scenarios", "fixtures", "laws", "explorer", "dish"];
+const TESTS: [&str; 6] = ["scenarios", "fixtures", "laws", "explorer", "dish", "sharing"];
 
 /// Runs the quick tests until one fails; returns the first law that broke, or the first test that failed.
 fn test(scratch: &Path) -> io::Result<Option<String>> {
