@@ -38,7 +38,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use petri_crds::{
     EnvironmentTemplate, EphemeralEnvironment,
-    meta::{ANNOTATION_HOLD, ANNOTATION_RETRY, FINALIZER_ENVIRONMENT, TRUE},
+    meta::{ANNOTATION_HOLD, ANNOTATION_RETRY, FINALIZER_ENVIRONMENT, LABEL_SHARED_PREFIX, TRUE},
 };
 use petri_machines::{
     environment::{ComponentView, FurnitureId, Identity, Invalid, Occupancy, Plan, Reason, Record, World},
@@ -90,6 +90,8 @@ pub struct Observation {
     pub sharing: BTreeMap<ComponentName, Sharing>,
     /// Where the environment is or will be.
     pub place: NamespaceName,
+    /// The labels of consumers that the namespace bears.
+    pub consumes: Vec<String>,
     /// The template, if it was found.
     pub template: Option<Arc<EnvironmentTemplate>>,
     /// When to look again for something that no watch reports on, only to tell it.
@@ -168,6 +170,7 @@ impl Observer {
             furniture: made,
             backend,
             sharing,
+            consumes: self.consumes(&place),
             place,
             template,
             recheck: recheck.0,
@@ -210,6 +213,13 @@ impl Observer {
             recheck.at(self.clock.now().after(SECRET_SECS));
         }
         (template, Seen::Known(intent))
+    }
+
+    /// Tells which labels of consumers a namespace bears.
+    fn consumes(&self, place: &NamespaceName) -> Vec<String> {
+        let held = self.caches.namespace(place.as_str());
+        let labels = held.iter().flat_map(|held| held.metadata.labels.iter().flat_map(BTreeMap::keys));
+        labels.filter(|label| label.starts_with(LABEL_SHARED_PREFIX)).cloned().collect()
     }
 
     /// Ends what is kept for an environment that is gone.

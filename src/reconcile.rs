@@ -4,10 +4,10 @@
 mod durations;
 mod environment;
 mod events;
+mod judge;
 mod notices;
 mod pace;
 mod shared;
-mod template;
 mod trail;
 
 use crate::{
@@ -24,6 +24,7 @@ use durations::Durations;
 use events::{Events, Refusals};
 use kube::Client;
 use pace::Pace;
+use petri_crds::{EnvironmentTemplate, SharedComponentProvider};
 use petri_machines::names::NamespaceName;
 use std::{sync::Arc, time::Duration};
 use tracing::{Instrument as _, error_span, field::Empty};
@@ -111,7 +112,8 @@ impl Reconciler for Operator {
                 let span = error_span!("reconcile", trace_id = Empty, span_id = Empty);
                 environment::Pass::new(self, key).run().instrument(span).await
             }
-            Kind::Template => template::reconcile(self, key).await,
+            Kind::Template => judge::reconcile::<EnvironmentTemplate>(self, key).await,
+            Kind::Provider => judge::reconcile::<SharedComponentProvider>(self, key).await,
             Kind::SharedComponent => shared::Pass::new(self, key).run().await,
         }
     }

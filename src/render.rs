@@ -96,6 +96,8 @@ pub struct Extras {
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
+    /// Labels of consumers that the namespace was seen to bear: those that are not asked for any more go.
+    pub consumes: Vec<String>,
 }
 
 /// Why a command cannot be rendered; a fault of Petri, since the plan was checked before.

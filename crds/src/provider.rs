@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SharedComponentProviderSpec {
-    /// Chart of the shared workload; its values may use `.Instance.<KEY>`. Without it no shared component of this
+    /// Chart of the shared workload; its values may use `.Instance.<KEY>` and `.Shared.<NAME>`. Without it no shared component of this
     /// provider becomes ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helm: Option<Helm>,
@@ -56,7 +56,8 @@ pub struct SharedComponentProviderSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceSecret {
-    /// Name of the Secret in the shared namespace.
+    /// Name of the Secret in the shared namespace. Each shared component has its own: the first one of the provider
+    /// this, the others `<name>-<shared component>`, readable as `.Shared.Secret`.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
 
@@ -120,7 +121,8 @@ pub enum Charset {
     Hex,
 }
 
-/// A Job in the shared namespace. Texts are Go templates.
+/// A Job in the shared namespace. Texts are Go templates; where the script names the provider's instance secret, it
+/// reads that of its own shared component.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -170,7 +172,7 @@ pub struct JobScript {
 #[serde(rename_all = "camelCase")]
 pub struct Binding {
     /// Keys of the binding Secret in the consumer's namespace, with Go templates for their values
-    /// (`.Env.Slug`, `.Env.GeneratedSecret`, `.Instance.<KEY>`). Rendered once.
+    /// (`.Env.Slug`, `.Env.GeneratedSecret`, `.Instance.<KEY>`, `.Shared.Name`, `.Shared.Namespace`). Rendered once.
     #[schemars(schema_with = "schema::secret_keys")]
     pub secret_keys: BTreeMap<String, String>,
 }

@@ -80,6 +80,7 @@ pub fn all() -> Vec<Case> {
             route::run
         ),
         case!("environments take turns at one PostgreSQL, and all of it goes by one command", sharing::run),
+        case!("a Redis that nobody uses goes, and comes back with its secret", sharing::redis::idle),
         case!(
             "a pipeline's token brings an environment up through the API server, and down again",
             apiserver::scenario_240_241_245_248_249_250_from_a_token_to_an_environment_and_back

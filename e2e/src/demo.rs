@@ -1,6 +1,8 @@
-//! The main job, shown on a real cluster: two environments of one template, from nothing to nothing.
+//! The main job, shown on a real cluster: two environments of one template, from nothing to nothing; then three that
+//! share one PostgreSQL.
 
 mod elsewhere;
+mod sharing;
 mod table;
 
 pub use elsewhere::{Elsewhere, run_elsewhere};
@@ -77,6 +79,7 @@ async fn tell(lab: &Lab, progress: &Progress, waterfall: Option<&Path>) -> Resul
     petri.apply(&example(TEMPLATE)).await?;
     println!("applied e2e/examples/{TEMPLATE}");
     lives(&petri).await?;
+    sharing::share(&petri).await?;
     match (&receiver, waterfall) {
         (Some(receiver), Some(folder)) => draw(receiver, folder).await,
         _ => Ok(()),

@@ -26,5 +26,5 @@ mod world;
 pub use command::{Command, Fence, Notice};
 pub use phase::{Phase, Record};
 pub use signal::{Debt, Entry, Progress, Rest, Signal};
-pub use states::{AT_CAPACITY, NOT_READY, QUEUE_SECS, Slice};
+pub use states::{AT_CAPACITY, EDGES, NOT_READY, QUEUE_SECS, Slice};
 pub use world::{Obligation, Permission, Planned, Standing, View, World};

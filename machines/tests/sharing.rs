@@ -56,6 +56,7 @@ fn world(standing: Standing) -> World {
         consumer: uid("e1"),
         component: db(),
         permission: Permission::Admitted,
+        after: None,
         has_namespace: true,
         plan: Some(Planned { shared: pg(), level: 0, payload: Some(Digest::of(&["v1"])), provisions: true }),
         next_serial: 4,
@@ -171,6 +172,15 @@ fn at_capacity_the_holders_are_named_and_the_oldest_goes_first() {
     }
     view(&mut at).standing = Seen::Known(free);
     check(&fresh(), &at, "Pending", &[], "older came earlier");
+}
+
+#[test]
+fn places_are_taken_in_one_order_so_that_no_two_wait_for_each_other() {
+    let mut at = world(standing(roster(&[]), true));
+    at.after = SharedName::new("aa").ok();
+    check(&fresh(), &at, "Pending", &[], "a place at another shared component first: aa");
+    view(&mut at).standing = Seen::Known(standing(roster(&["e1"]), true));
+    check(&fresh(), &at, "Pending", &["Oblige"], "");
 }
 
 #[test]
@@ -336,6 +346,19 @@ fn who_came_before_the_secret_was_made_has_not_lost_it_and_who_is_owed_to_has() 
     let owed = vec![Owed { secret: self::uid("o"), uid, environment, component, since }];
     assert_eq!(without_its_secret(&["e1"], Seen::Known(owed)), "Failed");
     assert_eq!(without_its_secret(&["e1"], Seen::Unknown(Ignorance::Failed)), "Pending");
+}
+
+#[test]
+fn a_workload_is_not_unused_while_nobody_can_tell_to_whom_is_owed() {
+    let mut world = leaving(roster(&[]));
+    (world.deletion, world.obligations) = (false, Seen::Unknown(Ignorance::Failed));
+    let Seen::Known(Ok(plan)) = &mut world.intent else { panic!("the plan is known") };
+    plan.idle_secs = Some(0);
+    let workload = Some(component::Record { phase: component::Phase::Ready, ..component::Record::new(0) });
+    let phase = shared::Phase::Ready { plan: plan.digest().unwrap() };
+    let ready = shared::Record { phase, memory: shared::Memory { workload, ..Default::default() } };
+    let step = Shared::step(ready.clone(), &world).unwrap();
+    assert_eq!((step.phase.phase, step.commands), (ready.phase, Vec::new()));
 }
 
 #[test]

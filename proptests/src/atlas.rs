@@ -3,11 +3,13 @@
 //! A row is (phase, signal) → where it leads and what is asked for there. Committed as Markdown beside the machines, and
 //! compared with what exploring finds now: `ATLAS=write` writes it anew.
 
-use crate::laws::{blindness::Blindness, component::Alone};
+use crate::laws::{blindness::Blindness, component::Alone, slice::Alone as AloneSlice};
 use petri_machines::{
     component::{self, Phase as Child},
     environment::{Environment, Record, World},
     kernel::{Machine, Outbox},
+    shared::{self, Shared},
+    slice,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,6 +52,20 @@ impl Atlas {
         let hear = |record: &component::Record| component::Signal::read(record, world).name();
         let phase = |record: &component::Record| record.phase.clone();
         self.follow::<Alone, Child>(record, world, hear, phase, |record| record.phase.name());
+    }
+
+    /// Follows a slice of a shared component from a sight.
+    pub fn slice(&mut self, record: &slice::Record, world: &slice::World) {
+        let hear = |record: &slice::Record| slice::Signal::read(record, world).name();
+        let phase = |record: &slice::Record| record.phase.clone();
+        self.follow::<AloneSlice, _>(record, world, hear, phase, |record| record.phase.name());
+    }
+
+    /// Follows a shared component from a sight.
+    pub fn shared(&mut self, record: &shared::Record, world: &shared::World) {
+        let hear = |record: &shared::Record| shared::Signal::read(record, world).name();
+        let phase = |record: &shared::Record| record.phase.clone();
+        self.follow::<Shared, _>(record, world, hear, phase, |record| record.phase.name());
     }
 
     fn follow<M: Machine, P: PartialEq>(

@@ -3,39 +3,30 @@
 //!
 //! A plan is drawn from a seed; a failure names it, with all that happened.
 
+pub mod alone;
 mod apply;
 pub mod cluster;
+pub mod explore;
 mod observe;
 mod oracle;
+mod pass;
+mod state;
 
 pub use oracle::Counts;
 
-use crate::laws::{self, Breach, Verdict, require};
+use crate::laws::{Breach, Verdict, require};
 use cluster::{Cluster, Environment, Shared};
 
+use pass::{EnvironmentPass, Next, SharedPass, lost};
 use petri_machines::{
-    environment::{self, Plan, SharedBlueprint},
-    job::Op,
-    kernel::{
-        Machine,
-        cycle::{Answer, Ask, Cycle, Done, Refusal, Stored},
-        dialogue::Turn,
-    },
+    environment::{Plan, SharedBlueprint},
+    kernel::cycle::Ask,
     names::{ComponentName, Digest, EnvironmentName, JobName, SharedName},
-    shared,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range, thread};
 
-/// One pass over one object, held between two asks.
-#[derive(Clone, Debug)]
-struct Pass<M: Machine, O> {
-    cycle: Cycle<M>,
-    ask: Ask<M>,
-    read: Option<O>,
-}
-
-type EnvironmentPass = Pass<environment::Environment, Environment>;
-type SharedPass = Pass<shared::Shared, Shared>;
+/// Of so many answers one is examined by all laws.
+const LAWS_EVERY: u64 = 7;
 
 /// What is reconciled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,6 +60,7 @@ pub struct Dish {
     random: Random,
     options: Options,
     faulty: bool,
+    looks: u64,
     /// How often each invariant was asked.
     pub counts: Counts,
     /// What happened, for people.
@@ -125,29 +117,39 @@ pub fn live(seed: u64) -> Result<Counts, Breach> {
     }
 }
 
+/// Lives the plans of many seeds on all cores.
+///
+/// # Errors
+/// As for [`live`]; of several the first by core.
+///
+/// # Panics
+/// A plan panicked.
+pub fn live_all(seeds: Range<u64>) -> Result<Counts, Breach> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let share = |core: usize| {
+        let mut counts = Counts::default();
+        for seed in seeds.clone().skip(core).step_by(cores) {
+            counts.add(&live(seed)?);
+        }
+        Ok(counts)
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..cores).map(|core| scope.spawn(move || share(core))).collect();
+        let mut all = Counts::default();
+        for one in running {
+            all.add(&one.join().unwrap_or_else(|_| panic!("a plan panicked"))?);
+        }
+        Ok(all)
+    })
+}
+
 impl Dish {
     fn new(options: Options, random: Random) -> Self {
         let mut cluster = Cluster::default();
         for n in 0..options.shared {
             let name = SharedName::new(format!("pg{n}")).unwrap_or_else(|_| unreachable!("not empty"));
-            let uid = cluster.fresh("shared");
-            let idle_secs = [None, Some(60)][n % 2];
-            cluster.shared.insert(
-                name,
-                Shared {
-                    uid,
-                    version: 1,
-                    capacity: options.capacity,
-                    idle_secs,
-                    finalizer: false,
-                    deletion: false,
-                    forget: None,
-                    record: None,
-                    status: None,
-                    roster: Default::default(),
-                    release: None,
-                },
-            );
+            let uid = cluster.fresh("shared", name.as_str());
+            cluster.shared.insert(name, Shared::new(uid, options.capacity, [None, Some(60)][n % 2]));
         }
         let mut dish = Self {
             cluster,
@@ -156,6 +158,7 @@ impl Dish {
             random,
             options,
             faulty: true,
+            looks: 0,
             counts: Counts::default(),
             log: Vec::new(),
         };
@@ -165,20 +168,9 @@ impl Dish {
 
     fn create(&mut self, n: usize) {
         let name = EnvironmentName::new(format!("env{n}")).unwrap_or_else(|_| unreachable!("not empty"));
-        let uid = self.cluster.fresh("environment");
+        let uid = self.cluster.fresh("environment", name.as_str());
         let plan = self.plan();
-        let own = Environment {
-            uid,
-            version: 1,
-            plan,
-            finalizer: false,
-            deletion: false,
-            retry: None,
-            record: None,
-            status: None,
-            space: None,
-            bindings: Default::default(),
-        };
+        let own = Environment::new(uid, plan);
         self.log.push(format!("{:>6}s create {name} with {:?}", self.cluster.now, own.plan.slices));
         self.cluster.environments.insert(name, own);
     }
@@ -316,20 +308,8 @@ impl Dish {
     fn thaw(&mut self) -> Verdict {
         let Some((key, pass)) = self.frozen.pop() else { return Ok(()) };
         let fenced = match &pass {
-            Running::Environment(pass) => match &pass.ask {
-                Ask::Store { .. } => true,
-                Ask::Apply(environment::Command::Share(share)) => {
-                    matches!(share, environment::Sharing::Register { .. })
-                }
-                Ask::Apply(environment::Command::Cleanup(environment::Cleanup::Unshare(unshare))) => {
-                    matches!(
-                        unshare,
-                        environment::Unsharing::Release { .. } | environment::Unsharing::Abandon { .. }
-                    )
-                }
-                _ => false,
-            },
-            Running::Shared(pass) => matches!(pass.ask, Ask::Store { .. }),
+            Running::Environment(pass) => pass.is_fenced(),
+            Running::Shared(pass) => pass.is_fenced(),
         };
         if fenced {
             let beside = self.running.insert(key.clone(), pass);
@@ -343,7 +323,12 @@ impl Dish {
     }
 
     fn answer(&mut self, key: &Key) -> Verdict {
-        let before = self.cluster.clone();
+        let writes = match self.running.get(key) {
+            Some(Running::Environment(pass)) => matches!(pass.ask, Ask::Store { .. } | Ask::Apply(_)),
+            Some(Running::Shared(pass)) => matches!(pass.ask, Ask::Store { .. } | Ask::Apply(_)),
+            None => false,
+        };
+        let before = writes.then(|| self.cluster.clone());
         let what = match key {
             Key::Environment(name) => self.answer_environment(name)?,
             Key::Shared(name) => self.answer_shared(name)?,
@@ -351,51 +336,32 @@ impl Dish {
         if let Some(what) = what {
             self.log.push(format!("{:>6}s {key:?} {what}", self.cluster.now));
         }
-        oracle::witness(&before, &self.cluster, &mut self.counts)
+        before.map_or(Ok(()), |before| oracle::witness(&before, &self.cluster, &mut self.counts))
+    }
+
+    /// Whether the laws are asked of this look: their own tests ask them of any record and any world.
+    fn asks_laws(&mut self) -> bool {
+        self.looks += 1;
+        self.looks.is_multiple_of(LAWS_EVERY)
     }
 
     fn answer_environment(&mut self, name: &EnvironmentName) -> Result<Option<String>, Breach> {
         let key = Key::Environment(name.clone());
         let mut pass = match self.running.remove(&key) {
             Some(Running::Environment(pass)) => pass,
-            Some(Running::Shared(_)) | None => Box::new(begin()?),
+            Some(Running::Shared(_)) | None => Box::new(EnvironmentPass::begin()?),
         };
         let blind = self.faulty && self.random.chance(30);
-        let lost = self.faulty && self.random.chance(self.options.crashes);
-        let mut what = None;
-        let answer = match pass.ask.clone() {
-            Ask::Read => {
-                pass.read = self.cluster.environments.get(name).cloned();
-                Answer::Own(pass.read.as_ref().map(|own| Stored {
-                    phase: own.record.clone().unwrap_or_default(),
-                    status: own.status.clone(),
-                    version: u32::from(own.record.is_some()),
-                }))
-            }
-            Ask::Observe(record) => {
-                let Some(own) = &pass.read else { return out_of_turn() };
-                let world = observe::environment(&self.cluster, name, own, &record, blind);
-                laws::environment::all(&record, &world)?;
-                Answer::World(world)
-            }
-            Ask::Store { phase, status } => {
-                let Some(read) = &mut pass.read else { return out_of_turn() };
-                let told = format!("stores {} {:?}", phase.phase.name(), phases(&phase));
-                let stored = apply::store_environment(&mut self.cluster, name, read, phase, status);
-                what = Some(format!("{told}: {stored:?}"));
-                Answer::Stored(if lost { Err(Refusal::Retry) } else { stored })
-            }
-            Ask::Apply(command) => {
-                let Some(read) = &mut pass.read else { return out_of_turn() };
-                self.counts.asked(&command, &self.cluster);
-                let done = apply::environment(&mut self.cluster, name, read, &command);
-                what = Some(format!("{command:?}: {done:?}"));
-                Answer::Applied(if lost { Err(Refusal::Backoff) } else { done.map(drop) })
-            }
-            Ask::Notify(_) => Answer::Notified,
-        };
-        if let Some(ask) = go_on(&mut pass.cycle, answer)? {
-            pass.ask = ask;
+        let is_lost = self.faulty && self.random.chance(self.options.crashes);
+        if let Ask::Apply(command) = &pass.ask {
+            self.counts.asked(command);
+        }
+        let (answer, what) = pass.answer(&mut self.cluster, name, blind)?;
+        if self.asks_laws() {
+            pass.laws(&answer)?;
+        }
+        let answer = if is_lost { lost(answer) } else { answer };
+        if pass.go_on(answer)? == Next::Asks {
             self.running.insert(key, Running::Environment(pass));
         }
         Ok(what)
@@ -405,47 +371,14 @@ impl Dish {
         let key = Key::Shared(name.clone());
         let mut pass = match self.running.remove(&key) {
             Some(Running::Shared(pass)) => pass,
-            Some(Running::Environment(_)) | None => Box::new(begin()?),
+            Some(Running::Environment(_)) | None => Box::new(SharedPass::begin()?),
         };
         let blind = self.faulty && self.random.chance(30);
-        let mut what = None;
-        let answer = match pass.ask.clone() {
-            Ask::Read => {
-                pass.read = self.cluster.shared.get(name).cloned();
-                Answer::Own(pass.read.as_ref().map(|own| {
-                    Stored {
-                        phase: own.record.clone().unwrap_or_default(),
-                        status: own
-                            .status
-                            .clone()
-                            .map(|status| shared::Status { roster: own.roster.clone(), ..status }),
-                        version: u32::from(own.record.is_some()),
-                    }
-                }))
-            }
-            Ask::Observe(record) => {
-                let Some(own) = &pass.read else { return out_of_turn() };
-                let world = observe::shared(&self.cluster, name, own, &record, blind);
-                laws::shared::all(&record, &world)?;
-                Answer::World(world)
-            }
-            Ask::Store { phase, status } => {
-                let Some(read) = &mut pass.read else { return out_of_turn() };
-                let told = format!("stores {:?}", phase.phase);
-                let stored = apply::store_shared(&mut self.cluster, name, read, phase, status);
-                what = Some(format!("{told}: {stored:?}"));
-                Answer::Stored(stored)
-            }
-            Ask::Apply(command) => {
-                let Some(read) = &mut pass.read else { return out_of_turn() };
-                let done = apply::shared(&mut self.cluster, name, read, &command);
-                what = Some(format!("{command:?}: {done:?}"));
-                Answer::Applied(done.map(drop))
-            }
-            Ask::Notify(_) => Answer::Notified,
-        };
-        if let Some(ask) = go_on(&mut pass.cycle, answer)? {
-            pass.ask = ask;
+        let (answer, what) = pass.answer(&mut self.cluster, name, blind)?;
+        if self.asks_laws() {
+            pass.laws(&answer)?;
+        }
+        if pass.go_on(answer)? == Next::Asks {
             self.running.insert(key, Running::Shared(pass));
         }
         Ok(what)
@@ -486,32 +419,9 @@ impl Dish {
             job.ended = Some(!fails);
             let job = job.clone();
             self.log.push(format!("{:>6}s {name} ended, fails: {fails}", self.cluster.now));
-            self.effect(&job, fails);
+            self.cluster.effect(&job, fails);
         }
         oracle::witness(&before, &self.cluster, &mut self.counts)
-    }
-
-    /// A Job that fails may have done its work, or half of it: what it made stands.
-    fn effect(&mut self, job: &cluster::Job, fails: bool) {
-        let id = (job.owner.clone(), job.component.clone());
-        match job.op {
-            Op::Provision => {
-                if let Some(owed) = self.cluster.obligations.get(&id) {
-                    self.cluster.slices.insert((owed.shared.clone(), id), owed.generated);
-                }
-            }
-            Op::Deprovision => {
-                if !fails {
-                    self.cluster.slices.retain(|(_, one), _| *one != id);
-                }
-            }
-            Op::Deploy | Op::Undeploy => {
-                let release = (job.op == Op::Deploy && !fails).then_some(job.serial);
-                for own in self.cluster.shared.values_mut().filter(|own| own.uid == job.owner) {
-                    own.release = release;
-                }
-            }
-        }
     }
 
     fn user(&mut self) {
@@ -564,33 +474,5 @@ impl Dish {
             }
             _ => {}
         }
-    }
-}
-
-fn phases(record: &environment::Record) -> Vec<String> {
-    let one = |(name, slice): (&ComponentName, &petri_machines::slice::Record)| {
-        format!("{name}: {}", slice.phase.name())
-    };
-    record.memory.slices.iter().map(one).collect()
-}
-
-fn begin<M: Machine, O>() -> Result<Pass<M, O>, Breach> {
-    let mut cycle = Cycle::default();
-    match cycle.advance(None) {
-        Turn::Ask(ask) => Ok(Pass { cycle, ask, read: None }),
-        Turn::Sleep { .. } | Turn::Done(_) => out_of_turn(),
-    }
-}
-
-fn out_of_turn<T>() -> Result<T, Breach> {
-    Err(Breach { law: "answers in turn", what: "an ask out of turn".to_owned() })
-}
-
-fn go_on<M: Machine>(cycle: &mut Cycle<M>, answer: Answer<M>) -> Result<Option<Ask<M>>, Breach> {
-    match cycle.advance(Some(answer)) {
-        Turn::Ask(ask) => Ok(Some(ask)),
-        Turn::Done(Done::Bug(what)) => Err(Breach { law: "has no bug", what }),
-        Turn::Done(Done::OutOfTurn) => out_of_turn(),
-        Turn::Sleep { .. } | Turn::Done(_) => Ok(None),
     }
 }

@@ -9,14 +9,22 @@ use petri_machines::{
         dialogue::Turn,
     },
 };
+use petri_machines::{shared, slice};
 use petri_proptests::{
     dish::{Dish, Op, cluster::Cluster, cluster::Own, observe::observe},
-    laws,
+    laws::{self, Breach},
+    sharing::alone,
 };
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../machines/fixtures/environment/v1")
+    folder_of("environment")
+}
+
+fn folder_of(machine: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../machines/fixtures").join(machine).join("v1")
 }
 
 /// The worlds a record is shown: a new cluster, and one in which nothing can be read.
@@ -86,6 +94,40 @@ fn what_lives_store_now_has_a_fixture() {
             "no fixture {key}: FIXTURES=write cargo test -p petri-proptests --test fixtures"
         );
     }
+}
+
+/// Loads every stored form of a machine, and writes those that no file has yet where that is wished.
+fn check<R: Serialize + DeserializeOwned>(
+    machine: &str,
+    now: BTreeMap<String, Value>,
+    holds: impl Fn(&R) -> Result<(), Breach>,
+) {
+    for (key, record) in now {
+        let path = folder_of(machine).join(format!("{key}.json"));
+        if std::env::var_os("FIXTURES").is_some_and(|wish| wish == "write") && !path.exists() {
+            fs::create_dir_all(folder_of(machine)).unwrap();
+            fs::write(&path, serde_json::to_string_pretty(&record).unwrap() + "\n").unwrap();
+        }
+        assert!(
+            path.exists(),
+            "no fixture {path:?}: FIXTURES=write cargo test -p petri-proptests --test fixtures"
+        );
+    }
+    for entry in fs::read_dir(folder_of(machine)).unwrap() {
+        let path = entry.unwrap().path();
+        let written: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let record = R::deserialize(&written).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        assert_eq!(serde_json::to_value(&record).unwrap(), written, "{path:?} is stored differently now");
+        holds(&record).unwrap_or_else(|breach| panic!("{path:?}: {breach}"));
+    }
+}
+
+#[test]
+fn every_stored_form_of_a_slice_and_of_a_shared_component_loads_as_it_was_written_and_settles() {
+    let slices = alone::explore_slice().unwrap().stored;
+    check::<slice::Record>("slice", slices, alone::slice_holds);
+    let shared = alone::explore_shared().unwrap().stored;
+    check::<shared::Record>("shared", shared, alone::shared_holds);
 }
 
 #[test]

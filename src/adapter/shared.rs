@@ -31,6 +31,8 @@ pub struct SharedInputs<'a> {
     pub provider: Option<&'a SharedComponentProvider>,
     /// The values of the instance secret; `None` while it does not stand.
     pub instance: Option<&'a BTreeMap<String, String>>,
+    /// The name of that secret, where the provider has one.
+    pub secret: &'a str,
     /// Where the shared workload goes.
     pub namespace: &'a NamespaceName,
     /// What holds where nothing is said.
@@ -42,7 +44,7 @@ pub struct SharedInputs<'a> {
 /// # Errors
 /// Why its inputs cannot be worked with.
 pub fn plan(inputs: &SharedInputs<'_>) -> Result<(Plan, Option<RenderedComponent>), Invalid> {
-    let SharedInputs { shared, provider, instance, namespace, defaults } = inputs;
+    let SharedInputs { shared, provider, instance, secret, namespace, defaults } = inputs;
     let name = shared.metadata.name.clone().unwrap_or_default();
     let release = sharing::release(&name).map_err(misconfigured)?;
     let idle_secs = idle(&shared.spec.idle_cleanup)?;
@@ -52,10 +54,11 @@ pub fn plan(inputs: &SharedInputs<'_>) -> Result<(Plan, Option<RenderedComponent
     };
     let spec = &provider.spec;
     let at = format!("SharedComponentProvider {}", shared.spec.provider);
-    sharing::check(spec).map_err(|error| misconfigured(format!("{at}: {error}")))?;
-    let wanted = spec.instance_secret.as_ref().map(|secret| InstancePlan {
-        name: secret.name.clone(),
-        generates: secret.keys.values().any(|key| key.generate.is_some()),
+    sharing::check(spec)
+        .map_err(|invalid| Invalid { message: format!("{at}: {}", invalid.message), ..invalid })?;
+    let wanted = spec.instance_secret.as_ref().map(|wanted| InstancePlan {
+        name: (*secret).to_owned(),
+        generates: wanted.keys.values().any(|key| key.generate.is_some()),
     });
     let plan = |workload| Plan {
         provider: shared.spec.provider.clone(),
@@ -70,7 +73,8 @@ pub fn plan(inputs: &SharedInputs<'_>) -> Result<(Plan, Option<RenderedComponent
         (None, None) => &none,
         (None, Some(_)) => return Ok((plan(None), None)),
     };
-    let variables = Variables::new(&json!({ "Instance": instance }));
+    let workload = sharing::Workload { name: &name, namespace: namespace.as_str(), secret };
+    let variables = Variables::new(&json!({ "Instance": instance, "Shared": workload.variables() }));
     let helm = spec.helm.clone().unwrap_or_default();
     let layer = Layer::render(&format!("{at}: helm"), &helm.values_object, &helm.values, &variables)?;
     let rendered = RenderedComponent {

@@ -4,26 +4,32 @@
 //! them by key.
 
 use super::{
-    intent::canonical,
+    intent::{canonical, misconfigured},
     render::{RenderError, Variables, render},
     source::source,
+    values::Layer,
 };
 use k8s_openapi::{
     ByteString,
     api::core::v1::{EnvVar, EnvVarSource, SecretKeySelector},
 };
-use petri_crds::{Charset, Generate, JobScript, SharedComponentProviderSpec, meta::GENERATED_SECRET_KEY};
-use petri_machines::names::{
-    ComponentName, Digest, EnvironmentName, LABEL_MAX, NamespaceName, ReleaseName, Uid,
+use petri_crds::{
+    Charset, Generate, InstanceKey, JobScript, SharedComponentProviderSpec, meta::GENERATED_SECRET_KEY,
 };
-use serde_json::json;
+use petri_machines::{
+    environment::{Invalid, Reason},
+    names::{ComponentName, Digest, EnvironmentName, LABEL_MAX, NamespaceName, ReleaseName, Uid},
+};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Characters of a generated value unless the provider says otherwise.
 const GENERATED_LENGTH: i32 = 24;
 /// More fits nowhere that a password goes.
 const GENERATED_LENGTH_MAX: i32 = 1024;
-/// Hexadecimal digits of the hash in an obligation's name.
+/// The longest name of a Secret.
+const SECRET_NAME_MAX: usize = 253;
+/// Hexadecimal digits of the hash in a derived name.
 const HASH_HEX: usize = 12;
 /// Key of the generated value in an obligation.
 pub const GENERATED: &str = "generated";
@@ -67,11 +73,33 @@ pub struct RenderedScript {
     pub texts: BTreeMap<String, String>,
 }
 
-/// Says why a provider cannot be used; the message names the field.
+/// Stands for a value that is not known yet.
+const SAMPLE: &str = "sample";
+
+/// Says why a provider cannot be used; the message names the field. Everything is rendered once with samples, so that
+/// what does not render is told before anybody waits for it.
 ///
 /// # Errors
 /// The first fault.
-pub fn check(spec: &SharedComponentProviderSpec) -> Result<(), String> {
+pub fn check(spec: &SharedComponentProviderSpec) -> Result<(), Invalid> {
+    structure(spec).map_err(misconfigured)?;
+    let keys = spec.instance_secret.iter().flat_map(|secret| &secret.keys);
+    let value = |key: &InstanceKey| key.value.clone().unwrap_or_else(|| SAMPLE.to_owned());
+    let instance: BTreeMap<String, String> = keys.map(|(name, key)| (name.clone(), value(key))).collect();
+    let environment = EnvironmentName::new(SAMPLE).map_err(misconfigured)?;
+    let namespace = NamespaceName::new(SAMPLE).map_err(misconfigured)?;
+    let workload = Workload { name: SAMPLE, namespace: SAMPLE, secret: SAMPLE };
+    let consumer = Consumer { environment: &environment, namespace: &namespace, workload };
+    let unrendered =
+        |error: ProviderError| Invalid { reason: Reason::RenderFailed, message: error.to_string() };
+    obligation(spec, &consumer, SAMPLE, &instance, None).map_err(unrendered)?;
+    let variables = Variables::new(&json!({ "Instance": instance, "Shared": workload.variables() }));
+    let helm = spec.helm.clone().unwrap_or_default();
+    Layer::render("helm", &helm.values_object, &helm.values, &variables)?;
+    Ok(())
+}
+
+fn structure(spec: &SharedComponentProviderSpec) -> Result<(), String> {
     let helm = spec.helm.as_ref().ok_or("helm: the chart of the shared workload is needed")?;
     source(helm).map_err(|error| format!("helm: {error}"))?;
     for (key, wanted) in spec.instance_secret.iter().flat_map(|secret| &secret.keys) {
@@ -147,6 +175,37 @@ pub fn binding_name(environment: &EnvironmentName, component: &ComponentName) ->
     format!("{environment}-{component}-binding")
 }
 
+/// Names the instance secret of a shared component whose provider's name for it another one has: readable in front,
+/// unique behind.
+pub fn instance_name(wanted: &str, shared: &str) -> String {
+    let name = format!("{wanted}-{shared}");
+    if name.len() <= SECRET_NAME_MAX {
+        return name;
+    }
+    let hash = Digest::of(&[wanted, shared, "instance"]);
+    let hash = hash.as_str().get(..HASH_HEX).unwrap_or_default();
+    let kept = name.get(..SECRET_NAME_MAX - HASH_HEX - 1).unwrap_or("petri");
+    format!("{}-{hash}", kept.trim_end_matches(['-', '.']))
+}
+
+/// The shared workload that a slice is of.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload<'a> {
+    /// The shared component.
+    pub name: &'a str,
+    /// Where it is.
+    pub namespace: &'a str,
+    /// Its instance secret.
+    pub secret: &'a str,
+}
+
+impl Workload<'_> {
+    /// Returns what templates read as `.Shared`.
+    pub fn variables(&self) -> Value {
+        json!({"Name": self.name, "Namespace": self.namespace, "Secret": self.secret})
+    }
+}
+
 /// Whose slice is rendered.
 #[derive(Clone, Copy, Debug)]
 pub struct Consumer<'a> {
@@ -154,6 +213,8 @@ pub struct Consumer<'a> {
     pub environment: &'a EnvironmentName,
     /// Its namespace.
     pub namespace: &'a NamespaceName,
+    /// What it is a slice of.
+    pub workload: Workload<'a>,
 }
 
 fn variables(consumer: &Consumer<'_>, generated: &str, instance: &BTreeMap<String, String>) -> Variables {
@@ -165,6 +226,7 @@ fn variables(consumer: &Consumer<'_>, generated: &str, instance: &BTreeMap<Strin
             "GeneratedSecret": generated,
         },
         "Instance": instance,
+        "Shared": consumer.workload.variables(),
     }))
 }
 
@@ -199,7 +261,10 @@ pub fn obligation(
     put(BINDING, json!(binding).to_string());
     for (field, script) in [("provision", &spec.provision), ("deprovision", &spec.deprovision)] {
         let Some(script) = script else { continue };
-        let RenderedScript { script, texts } = rendered(field, script, &variables)?;
+        let RenderedScript { mut script, texts } = rendered(field, script, &variables)?;
+        if let Some(secret) = &spec.instance_secret {
+            refer(&mut script, &secret.name, consumer.workload.secret);
+        }
         put(&script_key(field), json!(script).to_string());
         texts.into_iter().for_each(|(key, text)| put(&key, text));
     }
@@ -260,6 +325,24 @@ fn rendered(field: &str, script: &JobScript, variables: &Variables) -> Result<Re
     Ok(RenderedScript { script: kept, texts })
 }
 
+/// Makes a script that names the provider's instance secret read the one of its own shared component.
+fn refer(script: &mut JobScript, from: &str, to: &str) {
+    let change = |name: &mut String| {
+        if name == from {
+            to.clone_into(name);
+        }
+    };
+    let sources = script.env.iter_mut().filter_map(|variable| variable.value_from.as_mut());
+    sources.filter_map(|source| source.secret_key_ref.as_mut()).for_each(|secret| change(&mut secret.name));
+    let sources = script.env_from.iter_mut().filter_map(|source| source.secret_ref.as_mut());
+    sources.for_each(|secret| change(&mut secret.name));
+    for volume in &mut script.volumes {
+        volume.secret.iter_mut().filter_map(|secret| secret.secret_name.as_mut()).for_each(change);
+        let parts = volume.projected.iter_mut().flat_map(|all| all.sources.iter_mut().flatten());
+        parts.filter_map(|part| part.secret.as_mut()).for_each(|secret| change(&mut secret.name));
+    }
+}
+
 /// The name of the obligation is filled in when its Job is made.
 fn by_key(name: &str, key: &str) -> EnvVar {
     let secret = SecretKeySelector { key: key.to_owned(), name: String::new(), optional: None };
@@ -305,7 +388,6 @@ pub fn release(name: &str) -> Result<ReleaseName, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     fn provider(change: impl FnOnce(&mut Value)) -> SharedComponentProviderSpec {
         let mut spec = json!({
@@ -331,7 +413,8 @@ mod tests {
     fn made(spec: &SharedComponentProviderSpec) -> BTreeMap<String, String> {
         let environment = EnvironmentName::new("pr-7").unwrap();
         let namespace = NamespaceName::new("petri-env-0123abcd").unwrap();
-        let consumer = Consumer { environment: &environment, namespace: &namespace };
+        let workload = Workload { name: "pg", namespace: "petri-shared", secret: "pg-secret" };
+        let consumer = Consumer { environment: &environment, namespace: &namespace, workload };
         let data = obligation(spec, &consumer, "own-secret", &instance(), None).unwrap();
         data.into_iter().map(|(key, text)| (key, String::from_utf8(text.0).unwrap())).collect()
     }
@@ -359,30 +442,68 @@ mod tests {
     }
 
     #[test]
-    fn bad_providers_are_refused_with_the_field() {
+    fn scenarios_17_to_21_bad_providers_are_refused_with_the_field() {
         let check = |pointer: &str, value: Value, expected: &str| {
             let spec = provider(|spec| *spec.pointer_mut(pointer).unwrap() = value);
             let found = super::check(&spec).unwrap_err();
-            assert!(found.contains(expected), "{found}");
+            assert!(found.message.contains(expected), "{}", found.message);
         };
         assert_eq!(super::check(&provider(|_| {})), Ok(()));
         check("/helm", Value::Null, "helm: the chart");
+        let two = json!({"image": "psql", "script": "true", "command": ["true"]});
+        check("/provision", two, "provision: exactly one of script and command");
         check("/provision/script", json!(""), "provision: exactly one of script and command");
+        check("/deprovision/command", json!([]), "deprovision: exactly one of script and command");
+        check("/provision/image", json!(""), "provision: image is needed");
+        check("/binding/secretKeys/URL", json!("{{ .Instance.NAME }}"), ".Instance.NAME does not exist");
+        check("/deprovision/command/1", json!("{{ .Components.db.NAME }}"), "deprovision.command.1: ");
         check("/instanceSecret/keys/PASSWORD/generate/length", json!(10_000), "length 10000 is not within");
         check("/instanceSecret/keys/PASSWORD", json!({}), "exactly one of value and generate");
         check("/binding/secretKeys", json!({"petri.generated-secret": "x"}), "is Petri's own");
     }
 
     #[test]
-    fn scenario_130_a_value_has_the_length_and_the_characters_that_were_asked_for() {
+    fn scenarios_15_and_16_and_130_a_value_has_the_length_and_the_characters_that_were_asked_for() {
         let mut state = 1_u32;
         let mut random = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             state
         };
+        let long = || Generate { length: 32, charset: Charset::Alphanumeric };
+        let (one, another) = (generated(&long(), &mut random), generated(&long(), &mut random));
+        assert!(one.len() == 32 && one.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{one}");
+        assert_ne!(one, another);
         let hex = generated(&Generate { length: 40, charset: Charset::Hex }, &mut random);
         assert!(hex.len() == 40 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()), "{hex}");
         assert_eq!(generated(&Generate { length: 0, charset: Charset::Alphanumeric }, random).len(), 24);
+    }
+
+    #[test]
+    fn scenario_161_two_components_on_one_shared_component_have_names_of_their_own() {
+        let (uid, environment) = (Uid::new("u").unwrap(), EnvironmentName::new("pr-7").unwrap());
+        let names = |component: &str| {
+            let component = ComponentName::new(component).unwrap();
+            (obligation_name(&uid, &environment, &component), binding_name(&environment, &component))
+        };
+        let (one, other) = (names("db"), names("db2"));
+        assert!(one.0 != other.0 && one.1 != other.1, "{one:?} {other:?}");
+    }
+
+    #[test]
+    fn a_script_that_names_the_provider_s_secret_reads_its_own_shared_component_s() {
+        let secret = |name: &str| json!({"secretRef": {"name": name}});
+        let spec = provider(|spec| {
+            spec["provision"]["envFrom"] = json!([secret("pg"), secret("other")]);
+            spec["provision"]["volumes"] = json!([{"name": "v", "secret": {"secretName": "pg"}}]);
+            let from = json!({"secretKeyRef": {"name": "pg", "key": "PASSWORD"}});
+            spec["provision"]["env"] = json!([{"name": "A", "valueFrom": from}]);
+        });
+        let script: Value = serde_json::from_str(&made(&spec)["provision.json"]).unwrap();
+        assert_eq!(script["envFrom"], json!([secret("pg-secret"), secret("other")]));
+        assert_eq!(script["volumes"][0]["secret"]["secretName"], "pg-secret");
+        assert_eq!(script["env"][1]["valueFrom"]["secretKeyRef"]["name"], "pg-secret");
+        assert_eq!(instance_name("pg", "shop"), "pg-shop");
+        assert!(instance_name(&"n".repeat(253), "shop").len() <= 253);
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! The `Accepted` condition of a template: the verdict of the same functions that serve its environments.
 
 use super::{
+    accepted,
     intent::{Defaults, Inputs, intent},
     sharing::SliceInputs,
 };
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time},
-    jiff,
-};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff};
 use petri_crds::{
     EnvironmentTemplate, EnvironmentTemplateStatus, EphemeralEnvironment, EphemeralEnvironmentSpec,
 };
@@ -16,45 +14,20 @@ use petri_machines::{
     names::NamespaceName,
 };
 
-/// The condition's type, and the reason of a template that is accepted; one that is not bears the reason its
-/// environments would get.
-const ACCEPTED: &str = "Accepted";
 /// The shortest name an environment can have: a release name that does not fit with it fits with none.
 const SAMPLE: &str = "e";
 const SAMPLE_NAMESPACE: &str = "petri-env-00000000";
 
-/// Judges a template as if an environment of it existed: graph, names, template syntax, references.
-pub fn accepted(template: &EnvironmentTemplate, now: jiff::Timestamp) -> Condition {
-    let (status, reason, message) = match judge(template) {
-        Ok(plan) => ("True", ACCEPTED, summary(template, &plan)),
-        Err(invalid) => ("False", invalid.reason.as_str(), invalid.message),
-    };
-    let kind = ACCEPTED;
-    let held = template.status.iter().flat_map(|status| &status.conditions);
-    let same = held.filter(|held| held.type_ == kind).find(|held| held.status == status);
-    let now = Time(jiff::Timestamp::from_second(now.as_second()).unwrap_or(now));
-    Condition {
-        type_: kind.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: petri_machines::kernel::limits::bounded(&message),
-        observed_generation: template.metadata.generation,
-        last_transition_time: same.map_or(now, |held| held.last_transition_time.clone()),
-    }
-}
-
 /// Gives the status to store, or `None` when what is stored says the same: a time alone is no reason to write.
 pub fn changed(template: &EnvironmentTemplate, now: jiff::Timestamp) -> Option<EnvironmentTemplateStatus> {
-    let condition = accepted(template, now);
+    let verdict = judge(template).map(|plan| summary(template, &plan));
     let mut status = template.status.clone().unwrap_or_default();
     status.observed_generation = template.metadata.generation;
-    match status.conditions.iter_mut().find(|held| held.type_ == condition.type_) {
-        Some(held) => *held = condition,
-        None => status.conditions.push(condition),
-    }
+    accepted::put(&mut status.conditions, verdict, template.metadata.generation, now);
     (template.status.as_ref() != Some(&status)).then_some(status)
 }
 
+/// Judges a template as if an environment of it existed: graph, names, template syntax, references.
 fn judge(template: &EnvironmentTemplate) -> Result<Plan, Invalid> {
     let sample = EphemeralEnvironment {
         metadata: ObjectMeta {
@@ -97,6 +70,7 @@ fn summary(template: &EnvironmentTemplate, plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::{Value, json};
 
     fn template(spec: Value, status: Value) -> EnvironmentTemplate {
@@ -111,7 +85,7 @@ mod tests {
     }
 
     fn check(spec: Value, status: &str, reason: &str, message: &str) {
-        let found = accepted(&template(spec.clone(), json!({})), at(5));
+        let found = changed(&template(spec.clone(), json!({})), at(5)).unwrap().conditions.remove(0);
         assert_eq!(
             (found.status.as_str(), found.reason.as_str(), found.message.as_str()),
             (status, reason, message),

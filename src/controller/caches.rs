@@ -218,6 +218,7 @@ impl Caches {
         let mut keys = named(Kind::Environment, &self.environments.all());
         keys.extend(named(Kind::Template, &self.templates.all()));
         keys.extend(named(Kind::SharedComponent, &self.shared_components.all()));
+        keys.extend(named(Kind::Provider, &self.providers.all()));
         keys
     }
 
@@ -227,10 +228,11 @@ impl Caches {
         keys
     }
 
-    /// A provider wakes its shared components, and whoever reads one of them.
+    /// A provider wakes itself, its shared components, and whoever reads one of them.
     pub(crate) fn woken_by_provider(&self, provider: &str) -> Vec<Key> {
         let shared = self.shared_components.group(provider);
-        let mut keys = named(Kind::SharedComponent, &shared);
+        let mut keys = vec![Key::provider(provider)];
+        keys.extend(named(Kind::SharedComponent, &shared));
         keys.extend(shared.iter().flat_map(|shared| self.readers(&shared.name_any(), |_| true)));
         keys
     }

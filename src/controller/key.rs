@@ -11,6 +11,8 @@ pub enum Kind {
     Template,
     /// A SharedComponent.
     SharedComponent,
+    /// A SharedComponentProvider.
+    Provider,
 }
 
 impl Kind {
@@ -20,6 +22,7 @@ impl Kind {
             Self::Environment => "environment",
             Self::Template => "template",
             Self::SharedComponent => "sharedcomponent",
+            Self::Provider => "sharedcomponentprovider",
         }
     }
 }
@@ -47,6 +50,11 @@ impl Key {
     /// Names a SharedComponent.
     pub fn shared_component(name: impl Into<String>) -> Self {
         Self { kind: Kind::SharedComponent, name: name.into() }
+    }
+
+    /// Names a SharedComponentProvider.
+    pub fn provider(name: impl Into<String>) -> Self {
+        Self { kind: Kind::Provider, name: name.into() }
     }
 }
 

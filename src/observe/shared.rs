@@ -8,6 +8,7 @@ use crate::{
     adapter::{
         RenderedComponent,
         shared::{SharedInputs, plan, roster},
+        sharing,
     },
     client::{CALL_MAX, timed},
     controller::Guarded,
@@ -47,6 +48,8 @@ pub struct SharedObservation {
     pub providers: BTreeMap<String, SharedComponentProvider>,
     /// The instance secret.
     pub instance: Option<Secret>,
+    /// Its name, where the provider has one.
+    pub instance_name: Option<String>,
     /// The obligations, by UID.
     pub obligations: BTreeMap<Uid, String>,
 }
@@ -62,14 +65,16 @@ impl Observer {
         let provider = self.provider(&own.spec.provider).await;
         let held = provider.known().cloned().flatten();
         let wanted = held.as_ref().and_then(|provider| provider.spec.instance_secret.as_ref());
-        let name = wanted.map(|secret| secret.name.clone()).or(record.memory.instance.clone());
-        let secret = self.instance(name.as_deref()).await;
+        let written = record.memory.instance.as_deref();
+        let (name, secret) =
+            self.instance(wanted.map(|secret| secret.name.as_str()), identity, written).await;
         let values = secret.as_ref().ok().and_then(Clone::clone).map(|secret| texts(secret.data));
         let complete = values.as_ref().is_some_and(|values| is_complete(held.as_deref(), values));
         let inputs = SharedInputs {
             shared: own,
             provider: held.as_deref(),
             instance: values.as_ref().filter(|_| complete),
+            secret: name.as_deref().unwrap_or_default(),
             namespace: &self.shared_namespace,
             defaults: self.defaults,
         };
@@ -81,17 +86,7 @@ impl Observer {
                 Err(invalid) => (Seen::Known(Err(invalid)), None),
             },
         };
-        let instance = match &secret {
-            Err(error) => Seen::Unknown(ignorance(error)),
-            Ok(None) => Seen::Known(Instance::Absent),
-            // What somebody else made may be used, and stays.
-            Ok(Some(secret))
-                if is_deleted(&own.metadata) && label(&secret.metadata, LABEL_MANAGED).is_none() =>
-            {
-                Seen::Known(Instance::Absent)
-            }
-            Ok(Some(secret)) => Seen::Known(Instance::There { uid: uid(&secret.metadata), complete }),
-        };
+        let instance = stands(&secret, identity, is_deleted(&own.metadata), complete);
         let roster = own.status.as_ref().map_or(Some(Roster::default()), roster).unwrap_or_default();
         let (obligations, listed) = self.owed(identity).await;
         let providers = self.providers(own, record).await;
@@ -120,14 +115,60 @@ impl Observer {
             provider: held,
             providers,
             instance: secret.ok().flatten(),
+            instance_name: name,
             obligations: listed,
         }
     }
 
-    async fn instance(&self, name: Option<&str>) -> Result<Option<Secret>, CallError> {
-        let Some(name) = name else { return Ok(None) };
+    /// Finds the instance secret: by the provider, or, without one, by what was written.
+    async fn instance(
+        &self,
+        wanted: Option<&str>,
+        identity: &Identity,
+        written: Option<&str>,
+    ) -> (Option<String>, Result<Option<Secret>, CallError>) {
+        match (wanted, written) {
+            (Some(wanted), written) => {
+                let (name, secret) = self.instance_of(wanted, identity.name.as_str(), written).await;
+                (Some(name), secret)
+            }
+            (None, Some(written)) => (None, self.secret(written).await),
+            (None, None) => (None, Ok(None)),
+        }
+    }
+
+    async fn secret(&self, name: &str) -> Result<Option<Secret>, CallError> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), self.shared_namespace.as_str());
         timed(CALL_MAX, api.get_opt(name)).await
+    }
+
+    /// Finds the instance secret of a shared component and the name that it has or is to have: the provider's name for
+    /// it, or, where another shared component of the provider has that, one of its own. What was written once under
+    /// one of the names is looked for under no other.
+    pub(super) async fn instance_of(
+        &self,
+        wanted: &str,
+        shared: &str,
+        written: Option<&str>,
+    ) -> (String, Result<Option<Secret>, CallError>) {
+        let own = sharing::instance_name(wanted, shared);
+        if written == Some(own.as_str()) {
+            let found = self.secret(&own).await;
+            return (own, found);
+        }
+        let is_others = |secret: &Secret| maker(secret).is_some_and(|maker| maker != shared);
+        let found = match self.secret(wanted).await {
+            Ok(found) => found,
+            Err(error) => return (wanted.to_owned(), Err(error)),
+        };
+        let taken = found.as_ref().is_some_and(is_others);
+        if written == Some(wanted) || (found.is_some() && !taken) {
+            return (wanted.to_owned(), Ok(found.filter(|_| !taken)));
+        }
+        match self.secret(&own).await {
+            Ok(None) if !taken => (wanted.to_owned(), Ok(None)),
+            found => (own, found),
+        }
     }
 
     /// Reads the providers that the record and the spec name, live; one that could not be read is missing.
@@ -137,7 +178,8 @@ impl Observer {
         record: &Record,
     ) -> BTreeMap<String, Option<SharedComponentProvider>> {
         let mut names: BTreeSet<String> = record.memory.providers.clone();
-        names.insert(own.spec.provider.clone());
+        // One that does not decode may name none.
+        names.extend(Some(own.spec.provider.clone()).filter(|name| !name.is_empty()));
         let api: Api<Guarded<SharedComponentProvider>> =
             Api::namespaced(self.client.clone(), self.caches.namespace_name());
         let mut all = BTreeMap::new();
@@ -289,6 +331,28 @@ impl Observer {
             Some(child) => self.readiness_of(&place, &component, child).await,
         }
     }
+}
+
+/// Says what stands of the instance secret. What somebody else made may be used, and stays when its user goes.
+fn stands(
+    secret: &Result<Option<Secret>, CallError>,
+    identity: &Identity,
+    leaves: bool,
+    complete: bool,
+) -> Seen<Instance> {
+    let others = |secret: &Secret| maker(secret).as_deref() != Some(identity.name.as_str());
+    match secret {
+        Err(error) => Seen::Unknown(ignorance(error)),
+        Ok(None) => Seen::Known(Instance::Absent),
+        Ok(Some(secret)) if leaves && others(secret) => Seen::Known(Instance::Absent),
+        Ok(Some(secret)) => Seen::Known(Instance::There { uid: uid(&secret.metadata), complete }),
+    }
+}
+
+/// The shared component that a Secret was made for; `None` for one that somebody else made.
+fn maker(secret: &Secret) -> Option<String> {
+    label(&secret.metadata, LABEL_MANAGED)?;
+    label(&secret.metadata, LABEL_SHARED)
 }
 
 /// Whether every key of the instance secret stands, the fixed ones with their values.

@@ -23,6 +23,7 @@ use petri_machines::{
     job::{JobView, is_live},
     kernel::{Seen, seen::Ignorance},
     names::{ComponentName, EnvironmentName, JobName, SharedName, Uid},
+    shared::Roster,
     slice::{self, Obligation, Phase, Standing, View},
 };
 use std::{
@@ -41,6 +42,8 @@ pub struct Sharing {
     pub obligation: Option<Secret>,
     /// The values of the instance secret, where an obligation is to be rendered.
     pub instance: Option<BTreeMap<String, String>>,
+    /// The name of that secret.
+    pub secret: String,
     /// A fresh value, where an obligation is to be made.
     pub generated: String,
 }
@@ -103,6 +106,8 @@ impl Observer {
         }
         let obligations = match self.obligations_of(&identity.uid).await {
             Ok(obligations) => obligations,
+            // What never used anything shared is not held up by a namespace that it has no part in.
+            Err(error) if ignorance(&error) == Ignorance::Forbidden && is_aloof(&look) => Obligations::new(),
             Err(error) => {
                 all.views = Seen::Unknown(ignorance(&error));
                 return all;
@@ -214,9 +219,13 @@ impl Observer {
         sharing.instance = match &provider.spec.instance_secret {
             None => Some(BTreeMap::new()),
             Some(wanted) => {
-                let api: Api<Secret> = Api::namespaced(self.client.clone(), self.shared_namespace.as_str());
-                let found = timed(CALL_MAX, api.get_opt(&wanted.name)).await.ok().flatten();
-                found.map(|secret| texts(secret.data))
+                let Some(object) = &sharing.shared else { return };
+                let written = crate::adapter::shared::stored(object).ok();
+                let written = written.and_then(|stored| stored.phase.memory.instance);
+                let shared = object.metadata.name.as_deref().unwrap_or_default();
+                let (name, found) = self.instance_of(&wanted.name, shared, written.as_deref()).await;
+                sharing.secret = name;
+                found.ok().flatten().map(|secret| texts(secret.data))
             }
         };
     }
@@ -258,12 +267,7 @@ impl Observer {
     }
 
     /// Names the environments that wait for a place at a shared component and were there earlier.
-    fn queue(
-        &self,
-        look: &Look<'_>,
-        shared: &SharedName,
-        roster: &petri_machines::shared::Roster,
-    ) -> Vec<EnvironmentName> {
+    fn queue(&self, look: &Look<'_>, shared: &SharedName, roster: &Roster) -> Vec<EnvironmentName> {
         let age = |meta: &ObjectMeta| (meta.creation_timestamp.clone(), meta.uid.clone());
         let waits = |one: &EphemeralEnvironment| {
             let told = one.status.iter().flat_map(|status| &status.conditions);
@@ -272,25 +276,36 @@ impl Observer {
                     && condition.reason == Reason::SharedComponentAtCapacity.as_str()
             })
         };
-        let wants = |one: &EphemeralEnvironment| {
-            let template = self.caches.template(&one.spec.template);
-            let template = template.as_ref().and_then(|template| template.0.as_ref().ok());
-            wanted(template).values().any(|wanted| wanted == shared)
-        };
         let earlier = |one: &&EphemeralEnvironment| {
-            let holds =
-                roster.consumers.iter().any(|held| Some(held.uid.as_str()) == one.metadata.uid.as_deref());
             !is_deleted(&one.metadata)
                 && age(&one.metadata) < age(&look.own.metadata)
-                && !holds
                 && waits(one)
-                && wants(one)
+                && self.next_place(one, (shared, roster)).as_ref() == Some(shared)
         };
         let all = self.caches.environments.all();
         let mut queue: Vec<&EphemeralEnvironment> =
             all.iter().filter_map(|one| one.0.as_ref().ok()).filter(earlier).collect();
         queue.sort_by_key(|one| age(&one.metadata));
         queue.iter().filter_map(|one| EnvironmentName::new(one.metadata.name.clone()?).ok()).collect()
+    }
+
+    /// Finds where an environment is to take its next place: only there it stands in a queue. Places are taken in the
+    /// order of the shared components' names.
+    fn next_place(&self, one: &EphemeralEnvironment, seen: (&SharedName, &Roster)) -> Option<SharedName> {
+        let template = self.caches.template(&one.spec.template);
+        let wanted = wanted(template.as_ref().and_then(|template| template.0.as_ref().ok()));
+        let mut places: Vec<(SharedName, ComponentName)> =
+            wanted.into_iter().map(|(component, shared)| (shared, component)).collect();
+        places.sort();
+        let own = Uid::new(one.metadata.uid.clone()?).ok()?;
+        let holds = |(shared, component): &(SharedName, ComponentName)| {
+            if shared == seen.0 {
+                return seen.1.holds(&own, component);
+            }
+            let status = self.cached_shared(shared).and_then(|shared| shared.status).unwrap_or_default();
+            roster(&status).is_some_and(|roster| roster.holds(&own, component))
+        };
+        places.into_iter().find(|place| !holds(place)).map(|(shared, _)| shared)
     }
 
     async fn binding(&self, look: &Look<'_>, name: &ComponentName) -> Seen<Option<Uid>> {
@@ -361,6 +376,12 @@ impl Observer {
             Err(error) => Seen::Unknown(ignorance(&error)),
         }
     }
+}
+
+/// Whether an environment has a record of its own that names nothing shared, and wants nothing shared.
+fn is_aloof(look: &Look<'_>) -> bool {
+    let is_stored = look.own.status.as_ref().is_some_and(|status| status.machine.is_some());
+    is_stored && look.record.memory.slices.is_empty() && look.wanted.is_empty()
 }
 
 fn wanted(template: Option<&EnvironmentTemplate>) -> BTreeMap<ComponentName, SharedName> {

@@ -314,10 +314,11 @@ fn own(object: &EphemeralEnvironment) -> Own {
 
 fn extras(observation: &Observation) -> Extras {
     let settings = observation.template.as_ref().and_then(|template| template.spec.namespace.as_ref());
-    settings.map_or_else(Extras::default, |settings| Extras {
-        labels: settings.labels.clone(),
-        annotations: settings.annotations.clone(),
-    })
+    Extras {
+        labels: settings.map(|settings| settings.labels.clone()).unwrap_or_default(),
+        annotations: settings.map(|settings| settings.annotations.clone()).unwrap_or_default(),
+        consumes: observation.consumes.clone(),
+    }
 }
 
 fn reference(object: &EphemeralEnvironment) -> ObjectReference {

@@ -10,8 +10,12 @@ use crate::{
     render::{Extras, Own, RenderContext, SharedContext, shared_effect},
     store,
 };
-use kube::{Api, Resource as _};
-use petri_crds::SharedComponent;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Api, Resource as _,
+    core::{ApiResource, DynamicObject},
+};
+use petri_crds::{SharedComponent, SharedComponentSpec, SharedComponentStatus};
 use petri_machines::{
     component,
     environment::{Identity as EnvironmentIdentity, NamespaceRef},
@@ -23,6 +27,8 @@ use petri_machines::{
     names::{ComponentName, EnvironmentName, SharedName, Uid},
     shared::{Command, Identity, Notice, Record, Shared, Status},
 };
+use serde::Deserialize as _;
+use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
 use tracing::{debug, error, info, warn};
 
@@ -99,11 +105,18 @@ impl<'a> Pass<'a> {
         let Some(found) = found else { return Ok(None) };
         let object = match found.0 {
             Ok(object) => object,
+            // Deletion must end: what it needs is the metadata, what can be read of the rest, and the labels.
+            Err(bad) if bad.metadata.deletion_timestamp.is_some() => {
+                warn!(key = %self.key, error = bad.error, "the object does not decode; leaving by what does");
+                self.salvage(bad.metadata).await?
+            }
             Err(error) => {
                 warn!(key = %self.key, %error, "the object does not decode and is left alone");
+                self.tell("InvalidConfiguration", &error.to_string()).await;
                 return Err(Requeue::failed("undecodable", pace.backoff(self.key)));
             }
         };
+        let leaving = object.metadata.deletion_timestamp.is_some();
         let meta = &object.metadata;
         let identity = Uid::new(meta.uid.clone().unwrap_or_default()).and_then(|uid| {
             let name = SharedName::new(meta.name.clone().unwrap_or_default())?;
@@ -111,11 +124,13 @@ impl<'a> Pass<'a> {
         });
         let identity = identity.map_err(|error| self.fault(&error.to_string()))?;
         let roster = object.status.as_ref().is_none_or(|status| adapter::shared::roster(status).is_some());
-        if !roster {
-            return Err(self.fault("status.consumerRefs cannot be read: somebody else's hand was in it"));
+        // Of one that leaves, the obligations tell who holds a place.
+        if !roster && !leaving {
+            let what = "status.consumerRefs cannot be read: somebody else's hand was in it";
+            self.tell("InternalError", what).await;
+            return Err(self.fault(what));
         }
         let stored = adapter::shared::stored(&object);
-        let leaving = object.metadata.deletion_timestamp.is_some();
         self.read = Some((object, identity));
         match stored {
             Ok(stored) => Ok(Some(stored)),
@@ -124,7 +139,43 @@ impl<'a> Pass<'a> {
                 warn!(key = %self.key, error, "the stored record cannot be read; leaving without it");
                 Ok(Some(Stored { phase: Record::default(), status: None, version: 0 }))
             }
-            Err(error) => Err(self.fault(&format!("the stored record cannot be read: {error}"))),
+            Err(error) => {
+                let what = format!("the stored record cannot be read: {error}");
+                self.tell("InternalError", &what).await;
+                Err(self.fault(&what))
+            }
+        }
+    }
+
+    /// Reads what there is to read of an object that does not decode.
+    async fn salvage(&self, metadata: ObjectMeta) -> Result<SharedComponent, Requeue> {
+        let raw = match timed(CALL_MAX, self.raw().get_opt(&self.key.name)).await {
+            Ok(raw) => raw.map(|raw| raw.data).unwrap_or_default(),
+            Err(error) => {
+                return Err(Requeue::failed(
+                    class::name(call_class(&error)),
+                    self.operator.pace.backoff(self.key),
+                ));
+            }
+        };
+        let provider = raw.pointer("/spec/provider").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let status = raw.get("status").and_then(|status| SharedComponentStatus::deserialize(status).ok());
+        let spec = SharedComponentSpec { provider, ..SharedComponentSpec::default() };
+        Ok(SharedComponent { metadata, spec, status })
+    }
+
+    /// The own kind without its type, for an object that has none.
+    fn raw(&self) -> Api<DynamicObject> {
+        let namespace = &self.operator.settings.management_namespace;
+        let kind = ApiResource::erase::<SharedComponent>(&());
+        Api::namespaced_with(self.operator.client.clone(), namespace, &kind)
+    }
+
+    /// Tells the user why nothing is done; a raw patch, since what it is about cannot be written back whole.
+    async fn tell(&self, reason: &str, why: &str) {
+        let (api, now) = (self.raw(), self.operator.clock.wall());
+        if let Err(error) = store::tell(&api, &self.key.name, reason, why, now).await {
+            warn!(key = %self.key, %error, "why nothing is done could not be told");
         }
     }
 

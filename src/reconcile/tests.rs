@@ -43,6 +43,9 @@ async fn serve(server: Shared, request: Request<kube::client::Body>) -> Result<R
     let path = head.uri.path().to_owned();
     let mut server = server.lock().unwrap();
     if head.method == "GET" {
+        if let Some(Some((code, reason))) = server.refusals.get(format!("GET {path}").as_str()) {
+            return Ok(answer(*code, &refusal(*code, reason)));
+        }
         return Ok(match server.objects.get(&path) {
             Some(object) => answer(200, object),
             None => answer(404, &refusal(404, "NotFound")),

@@ -11,7 +11,7 @@ use petri_machines::{
     environment::{FurnitureId, FurnitureKind, NamespaceRef},
     names::{Digest, Uid},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The ServiceAccount that pods run as which name none.
 pub const DEFAULT_ACCOUNT: &str = "default";
@@ -68,8 +68,10 @@ pub(super) fn furnish(
         Furnishing::Namespace { labels, annotations } => {
             let mut annotations = annotations.clone();
             annotations.insert(ANNOTATION_DIGEST.to_owned(), digest.as_str().to_owned());
+            let mut changed = let_go(cx);
+            changed.extend(labels.iter().map(|(key, value)| (key.clone(), json!(value))));
             let body = json!({"metadata": {
-                "uid": namespace.uid, "labels": labels, "annotations": annotations,
+                "uid": namespace.uid, "labels": changed, "annotations": annotations,
             }});
             Write::Patch { target, merge: Merge::Json, body }
         }
@@ -90,7 +92,13 @@ pub(super) fn furnish(
     Ok(Effect { guard: Some(cx.guard(namespace, true)), alone: None, write, grants: None })
 }
 
-/// Labels that the template put on the namespace stay: which were there before is not known.
+/// The labels of consumers that the namespace bears, each to be removed.
+fn let_go(cx: &RenderContext<'_>) -> Map<String, Value> {
+    cx.namespace_extras.consumes.iter().map(|label| (label.clone(), Value::Null)).collect()
+}
+
+/// Labels that the template put on the namespace stay: which were there before is not known. Those of consumers are
+/// Petri's own, and go.
 pub(super) fn unfurnish(
     id: &FurnitureId,
     uid: &Uid,
@@ -100,7 +108,8 @@ pub(super) fn unfurnish(
     let target = target(id, namespace);
     let write = match id.kind {
         FurnitureKind::Namespace => {
-            let body = json!({"metadata": {"uid": uid, "annotations": {ANNOTATION_DIGEST: null}}});
+            let annotations = json!({ANNOTATION_DIGEST: null});
+            let body = json!({"metadata": {"uid": uid, "labels": let_go(cx), "annotations": annotations}});
             Write::Patch { target, merge: Merge::Json, body }
         }
         FurnitureKind::PullSecret => {

@@ -137,7 +137,7 @@ fn instance(replaces: Option<&Uid>, at: &SharedContext<'_>) -> Result<Effect, Re
     let mut labels = objects::labels(&at.cx);
     labels.insert(LABEL_SHARED.to_owned(), at.component.to_string());
     let metadata = ObjectMeta {
-        name: Some(wanted.name.clone()),
+        name: Some(at.observation.instance_name.clone().ok_or_else(stale)?),
         namespace: Some(at.namespace.name.to_string()),
         labels: Some(labels),
         uid: replaces.map(ToString::to_string),

@@ -174,7 +174,12 @@ fn oblige(
     let instance: BTreeMap<String, String> =
         frozen.or_else(|| sharing.instance.clone()).ok_or_else(missing)?;
     let binding = text(adapter::BINDING).and_then(|text| serde_json::from_str(&text).ok());
-    let consumer = adapter::Consumer { environment: &cx.identity.name, namespace };
+    let workload = adapter::Workload {
+        name: &shared,
+        namespace: &cx.settings.shared_namespace,
+        secret: &sharing.secret,
+    };
+    let consumer = adapter::Consumer { environment: &cx.identity.name, namespace, workload };
     let data = adapter::obligation(&provider.spec, &consumer, &generated, &instance, binding.as_ref())?;
     let metadata = ObjectMeta {
         name: Some(obligation_name(component, cx)),

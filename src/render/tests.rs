@@ -52,6 +52,7 @@ fn rendered_with(command: &Command, helm: HelmSource) -> Vec<Effect> {
     };
     let inputs = BTreeMap::from([(api(), input)]);
     let extras = Extras {
+        consumes: Vec::new(),
         labels: BTreeMap::from([("team".to_owned(), "blue".to_owned())]),
         annotations: BTreeMap::from([("note".to_owned(), "hello".to_owned())]),
     };
@@ -191,6 +192,10 @@ fn a_component_without_input_is_a_fault_and_not_an_empty_release() {
 
 /// Renders what a template asks for besides components, through the adapter as in a pass, with a service that was found.
 fn furnished(spec: serde_json::Value, kind: FurnitureKind) -> Vec<Effect> {
+    furnished_over(&Extras::default(), spec, kind)
+}
+
+fn furnished_over(extras: &Extras, spec: serde_json::Value, kind: FurnitureKind) -> Vec<Effect> {
     let secret = json!({"metadata": {"name": "pull", "labels": {"petri.run/shareable": "true"}},
         "type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}});
     let secrets = BTreeMap::from([("pull".to_owned(), serde_json::from_value(secret).unwrap())]);
@@ -217,7 +222,7 @@ fn furnished(spec: serde_json::Value, kind: FurnitureKind) -> Vec<Effect> {
         own: &own,
         settings: &settings(),
         inputs: &BTreeMap::new(),
-        namespace_extras: &Extras::default(),
+        namespace_extras: extras,
         furniture: &intent.furniture,
         backend: Some(&backend),
         traceparent: None,
@@ -258,4 +263,22 @@ fn each_piece_of_furniture_is_rendered_and_removed_as_committed() {
     ] {
         insta::assert_yaml_snapshot!(name, furnished(spec.clone(), kind));
     }
+}
+
+#[test]
+fn the_label_of_a_shared_component_that_is_not_used_any_more_goes_from_the_namespace() {
+    let label = |shared: &str| format!("petri.run/shared-{shared}");
+    let extras = Extras { consumes: vec![label("old"), label("pg")], ..Extras::default() };
+    let spec = json!({"components": [{"name": "db", "sharedComponentRef": "pg"}]});
+    let effects = furnished_over(&extras, spec, FurnitureKind::Namespace);
+    let labels = |effect: &Effect| match &effect.write {
+        Write::Patch { body, .. } => body["metadata"]["labels"].clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(labels(&effects[0]), json!({label("old"): null, label("pg"): "true"}));
+    assert_eq!(
+        labels(&effects[1]),
+        json!({label("old"): null, label("pg"): null}),
+        "nothing is shared any more"
+    );
 }

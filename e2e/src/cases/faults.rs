@@ -19,6 +19,7 @@ use kube::api::{Api, ListParams};
 use petri_crds::{EphemeralEnvironment, meta};
 use serde_json::{Value, json};
 
+use super::sharing::redis;
 use super::{Case, case};
 use crate::petri::{Error, MANAGEMENT, Petri, namespace_of, summary};
 use process::Found;
@@ -47,6 +48,11 @@ pub fn faults() -> Vec<Case> {
         case!("a leader that dies is followed, and one that was frozen writes nothing after", replicas::run),
         case!("ten environments live through a line that delays, cuts, refuses and loses", weather::run),
         case!("thirty environments race for five places while the operator is killed", places::race),
+        case!(
+            "a slice that cannot be removed is given up, and its place waits for a person",
+            redis::abandoned
+        ),
+        case!("an idle shared component costs no write in five minutes", redis::quiet),
         case!("the operator was refused nothing and uses the rights it has", used::run),
     ]
 }

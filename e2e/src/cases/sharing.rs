@@ -1,5 +1,8 @@
 //! One PostgreSQL for many environments: places, databases made and dropped by `psql`, and deletion in one command.
 
+pub(in crate::cases) mod redis;
+
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod, core::v1::Secret, events::v1::Event};
@@ -8,14 +11,26 @@ use petri_crds::{EnvironmentTemplate, Phase, SharedComponent, SharedComponentPro
 use serde_json::{Value, json};
 
 use super::bad_input::{cleaned, environment};
-use crate::petri::{Error, MANAGEMENT, Petri, entries, namespace_of, story};
+use crate::petri::{Error, MANAGEMENT, Petri, VALUES, entries, namespace_of, story};
+use crate::traces::Receiver;
 
 const PATIENCE: Duration = Duration::from_secs(150);
 const SHARED: &str = "petri-shared";
 
 /// Two environments and one place: the second waits and says for whom, and goes on when the first leaves; then all of
-/// it is deleted in one command, and nothing is left.
+/// it is deleted in one command, and nothing is left. The operator exports its traces meanwhile.
 pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
+    let receiver = Receiver::start(&petri.lab.host_address()).await?;
+    let endpoint = receiver.endpoint();
+    let mut values = VALUES.to_vec();
+    values.push(("config.otlpEndpoint", &endpoint));
+    petri.helm_upgrade(&values).await?;
+    let told = turns(petri, &receiver).await;
+    petri.helm_upgrade(&VALUES).await?;
+    told
+}
+
+async fn turns(petri: &Petri<'_>, receiver: &Receiver) -> Result<String, Error> {
     set_up(petri).await?;
     let started = Instant::now();
     for name in ["one", "two"] {
@@ -38,7 +53,8 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
         phase == Some(Phase::Pending) && reason == "SharedComponentAtCapacity" && message.contains("one/db")
     };
     petri.until("two", "to wait for the place of one", PATIENCE, waits).await?;
-    unseen(petri).await?;
+    let values = generated(petri).await?;
+    unseen(petri, receiver, &values).await?;
     petri.delete("one").await?;
     petri.until_gone("one", PATIENCE).await?;
     petri.until_ready("two", PATIENCE).await?;
@@ -48,11 +64,13 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
     petri.lab.kubectl(&all).await?;
     petri.until_gone("two", PATIENCE).await?;
     gone(petri).await?;
+    let gone = started.elapsed();
     cleaned(petri).await?;
     Ok(format!(
-        "the first Ready after {:.1} s, all gone {:.1} s after one command",
+        "the first Ready after {:.1} s, all gone {:.1} s after one command, {} values nowhere to be seen",
         took.as_secs_f64(),
-        started.elapsed().as_secs_f64()
+        gone.as_secs_f64(),
+        values.len()
     ))
 }
 
@@ -121,24 +139,33 @@ fn template() -> Value {
     ]})
 }
 
-/// No generated value stands in a Job, a pod, an event, a status or the operator's log.
-async fn unseen(petri: &Petri<'_>) -> Result<(), Error> {
+/// Every value that was generated and stands: of the instance secret, and of each obligation.
+async fn generated(petri: &Petri<'_>) -> Result<BTreeSet<String>, Error> {
     let secrets: Api<Secret> = Api::namespaced(petri.lab.client(), SHARED);
     let text = |secret: &Secret, key: &str| {
         let value = secret.data.as_ref().and_then(|data| data.get(key)).cloned();
         value.and_then(|value| String::from_utf8(value.0).ok())
     };
-    let mut values: Vec<String> = text(&secrets.get("pg").await?, "password").into_iter().collect();
+    let mut values: BTreeSet<String> = text(&secrets.get("pg").await?, "password").into_iter().collect();
     for owed in secrets.list(&ListParams::default().labels("petri.run/op=obligation")).await? {
         values.extend(text(&owed, "generated"));
     }
     if values.len() != 2 {
         return Err(Error::Wrong(format!("{} generated values stand, not two", values.len())));
     }
+    Ok(values)
+}
+
+/// No generated value stands in a Job, a pod, an event, a status, a trace, or the log of the operator or of a script.
+async fn unseen(petri: &Petri<'_>, receiver: &Receiver, values: &BTreeSet<String>) -> Result<(), Error> {
     let client = petri.lab.client();
     let json =
         |value: Result<String, serde_json::Error>| value.map_err(|error| Error::Wrong(error.to_string()));
     let all = ListParams::default();
+    let spans = receiver.spans();
+    if spans.is_empty() {
+        return Err(Error::Wrong("no trace was exported".to_owned()));
+    }
     let told = [
         json(serde_json::to_string(&Api::<Job>::all(client.clone()).list(&all).await?.items))?,
         json(serde_json::to_string(&Api::<Pod>::all(client.clone()).list(&all).await?.items))?,
@@ -146,11 +173,24 @@ async fn unseen(petri: &Petri<'_>) -> Result<(), Error> {
         json(serde_json::to_string(&Api::<SharedComponent>::all(client.clone()).list(&all).await?.items))?,
         json(serde_json::to_string(&petri.environments().list(&all).await?.items))?,
         petri.operator_log().await?,
+        logs(petri).await?,
+        format!("{spans:?}"),
     ];
     match values.iter().find(|value| told.iter().any(|told| told.contains(value.as_str()))) {
         None => Ok(()),
         Some(_) => Err(Error::Wrong("a generated value stands where anybody may read it".to_owned())),
     }
+}
+
+/// What the deployer's and the scripts' pods in the shared namespace have said; one that goes meanwhile has no log.
+async fn logs(petri: &Petri<'_>) -> Result<String, Error> {
+    let pods: Api<Pod> = Api::namespaced(petri.lab.client(), SHARED);
+    let mut told = String::new();
+    for pod in pods.list(&ListParams::default().labels("petri.run/managed=true")).await? {
+        let name = pod.metadata.name.unwrap_or_default();
+        told.push_str(&pods.logs(&name, &Default::default()).await.unwrap_or_default());
+    }
+    Ok(told)
 }
 
 /// Waits until neither the shared component nor its provider, nor anything that was made for them, is left.
@@ -169,12 +209,14 @@ async fn gone(petri: &Petri<'_>) -> Result<(), Error> {
             let running = pods.iter().filter(|pod| {
                 pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
             });
-            return match (owed, running.count()) {
-                (0, 0) => Ok(()),
-                (owed, running) => {
-                    Err(Error::Wrong(format!("{owed} obligations and {running} running pods are left")))
-                }
-            };
+            match (owed, running.count()) {
+                (0, 0) => return Ok(()),
+                // A pod's phase comes some moments after its container's end.
+                (0, running) => last = format!("{running} running pods are left"),
+                (owed, _) => return Err(Error::Wrong(format!("{owed} obligations are left"))),
+            }
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            continue;
         }
         last = format!("{:?}", held.0.and_then(|one| one.status).map(|status| status.conditions));
         tokio::time::sleep(Duration::from_millis(250)).await;

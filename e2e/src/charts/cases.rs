@@ -2,7 +2,7 @@ use super::{documents, rules};
 
 /// Every chart of the repository.
 pub(super) const CHARTS: &[&str] =
-    &["charts/petri", "e2e/charts/postgres", "e2e/charts/api", "e2e/charts/worker", "e2e/charts/web", TINY];
+    &["charts/petri", POSTGRES, REDIS, "e2e/charts/api", "e2e/charts/worker", "e2e/charts/web", TINY];
 
 /// One set of values, and what must come of it.
 pub(super) struct Case {
@@ -52,6 +52,7 @@ const fn case(
 
 const PETRI: &str = "charts/petri";
 const POSTGRES: &str = "e2e/charts/postgres";
+const REDIS: &str = "e2e/charts/redis";
 const API: &str = "e2e/charts/api";
 const WORKER: &str = "e2e/charts/worker";
 const WEB: &str = "e2e/charts/web";
@@ -244,6 +245,13 @@ pub(super) const CASES: &[Case] = &[
     ),
     case("a marker is no SQL", POSTGRES, &[r#"marker="x'); DROP TABLE instance --""#], Refused("marker")),
     case("a database name is an identifier", POSTGRES, &[r#"database="a\"b""#], Refused("database")),
+    case(
+        "a Redis is protected by its password",
+        REDIS,
+        &[r#"password="word""#],
+        Lines(&["password: d29yZA==", "valueFrom: {secretKeyRef: {name: some-name, key: password}}"]),
+    ),
+    case("a Redis without a password is none", REDIS, &[], Refused("password is needed")),
     case(
         "the api finds its database",
         API,

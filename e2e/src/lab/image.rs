@@ -32,6 +32,9 @@ pub const WORKLOAD: &str = "docker.io/petri/workload:dev";
 /// PostgreSQL from Debian's packages, its programs in `/usr/lib/postgresql/15/bin`, user 999.
 pub const POSTGRES: &str = "docker.io/petri/postgres:15";
 
+/// Redis from Debian's packages, in the same root as PostgreSQL; user 999.
+pub const REDIS: &str = "docker.io/petri/redis:7";
+
 /// After this time nobody is still reading an archive; each holds some 250 MB.
 const ARCHIVE_UNUSED: Duration = Duration::from_secs(60 * 60);
 

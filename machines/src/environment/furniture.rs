@@ -130,7 +130,7 @@ impl TryFrom<String> for FurnitureId {
 }
 
 /// Where a plan's requests come in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     /// The Ingress or HTTPRoute.
     pub item: FurnitureId,

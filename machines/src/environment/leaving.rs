@@ -10,7 +10,10 @@ use super::{
     states::Cx,
     world::{Occupancy, World},
 };
-use crate::{component, kernel::Seen};
+use crate::{
+    component,
+    kernel::{Seen, seen::Ignorance},
+};
 use statig::blocking::Outcome::{self, Handled, Transition};
 
 /// What is awaited from the namespace's deletion to the end, in the same words: each other word costs a write.
@@ -115,7 +118,8 @@ fn clean(namespace: Option<&NamespaceRef>, standing: &Standing, cx: &mut Cx<'_>)
     let Some(mode) = clean_components(namespace, standing, cx) else { return false };
     // What is shared is not in the namespace: it is deprovisioned whatever became of that.
     if !slices::leave(cx.memory, cx.world, cx.out) {
-        if cx.world.slices.known().is_none() {
+        if let Seen::Unknown(why) = cx.world.slices {
+            cx.out.waiting_on("a readable cluster", untold(why));
             cx.unreadable();
         }
         return false;
@@ -124,6 +128,14 @@ fn clean(namespace: Option<&NamespaceRef>, standing: &Standing, cx: &mut Cx<'_>)
     match namespace.filter(|_| mode == Mode::Leaving) {
         Some(namespace) => furniture::unroute(cx.memory, cx.world, namespace, cx.out),
         None => true,
+    }
+}
+
+/// Says what nobody can tell while the obligations cannot be listed: a right that is missing comes back by a person only.
+fn untold(why: Ignorance) -> &'static str {
+    match why {
+        Ignorance::Forbidden => "no right to list the Secrets that tell what is still to be deprovisioned",
+        Ignorance::Unsynced | Ignorance::Failed | Ignorance::NotAsked => "",
     }
 }
 

@@ -43,7 +43,7 @@ pub struct SharedBlueprint {
 }
 
 /// Everything rendered, in the order of deploying.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
     /// Equal digests ask for the same; without attempt, serial or trace.
     pub digest: Digest,
@@ -58,7 +58,7 @@ pub struct Plan {
 }
 
 /// A component with its place in the order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PlannedComponent {
     /// Its name.
     pub name: ComponentName,

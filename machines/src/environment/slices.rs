@@ -11,7 +11,7 @@ use crate::{
     component,
     job::JobFailure,
     kernel::{Outbox, Seen, limits::HOPS_MAX},
-    names::ComponentName,
+    names::{ComponentName, SharedName},
     slice::{self, Permission, Phase, Signal, Slice},
 };
 use std::collections::BTreeMap;
@@ -194,11 +194,28 @@ fn view(
         consumer: world.identity.uid.clone(),
         component: name.clone(),
         permission,
+        after: before(memory, world, name),
         has_namespace,
         plan,
         next_serial: children::next_serial(memory, world),
         view: world.slices.known().and_then(|slices| slices.get(name)).cloned(),
     }
+}
+
+/// Finds a slice that takes its place before this one and has none yet: places are taken in the order of the shared
+/// components' names.
+fn before(memory: &Memory, world: &World, name: &ComponentName) -> Option<SharedName> {
+    let own = memory.slices.get(name).map(|record| (&record.shared, name))?;
+    let views = world.slices.known()?;
+    let placeless = |(other, record): &(&ComponentName, &slice::Record)| {
+        matches!(record.phase, Phase::Pending { .. })
+            && (&record.shared, *other) < own
+            && views.get(*other).is_some_and(|view| match view.standing.known() {
+                Some(slice::Standing::There { roster, .. }) => !roster.holds(&world.identity.uid, other),
+                Some(slice::Standing::Absent) | None => true,
+            })
+    };
+    memory.slices.iter().find(placeless).map(|(_, record)| record.shared.clone())
 }
 
 fn permissions(memory: &Memory, mode: Mode<'_>) -> Vec<(ComponentName, Permission)> {

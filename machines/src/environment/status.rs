@@ -135,7 +135,7 @@ pub enum Truth {
 }
 
 /// A condition without its times; the shell adds them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condition {
     /// Its type.
     pub kind: ConditionType,
@@ -176,7 +176,7 @@ impl ComponentPhase {
 }
 
 /// One component as users see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ComponentStatus {
     /// Its name.
     pub name: ComponentName,
@@ -197,7 +197,7 @@ pub struct ComponentStatus {
 }
 
 /// An environment as users see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Status {
     /// The phase's name.
     pub phase: &'static str,

@@ -43,7 +43,7 @@ pub enum Occupancy {
 }
 
 /// Which of the objects are there that give the operator and the deployer their rights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub struct Access {
     /// The RoleBinding of the operator itself.
     pub operator: bool,

@@ -62,28 +62,12 @@ fn clean(cx: &mut Cx<'_>) -> bool {
             cx.unreadable();
             false
         }
-        Seen::Known(Instance::There { uid, .. }) => match is_shared(cx) {
-            Some(true) => true,
-            Some(false) => {
-                cx.out.ensure(Command::Cleanup(Cleanup::DeleteInstance { uid: uid.clone() }));
-                cx.out.waiting_on("the instance secret to go", "");
-                false
-            }
-            None => {
-                cx.unreadable();
-                false
-            }
-        },
+        Seen::Known(Instance::There { uid, .. }) => {
+            cx.out.ensure(Command::Cleanup(Cleanup::DeleteInstance { uid: uid.clone() }));
+            cx.out.waiting_on("the instance secret to go", "");
+            false
+        }
     }
-}
-
-/// Whether another shared component uses a provider of this one, and with it the secret; `None` while nobody knows.
-fn is_shared(cx: &Cx<'_>) -> Option<bool> {
-    let plan = cx.world.intent.known()?.as_ref().ok();
-    let named = cx.memory.providers.iter().chain(plan.map(|plan| &plan.provider));
-    let read = named.map(|name| cx.world.providers.get(name));
-    let read = read.collect::<Option<Vec<_>>>().filter(|read| !read.is_empty())?;
-    Some(read.into_iter().flatten().any(|provider| provider.others))
 }
 
 /// Takes the finalizer from a provider that no other shared component uses. Returns whether nothing is left to do.

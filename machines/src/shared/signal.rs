@@ -37,6 +37,23 @@ pub enum Signal<'w> {
 }
 
 impl<'w> Signal<'w> {
+    /// Returns the signal's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Doomed => "Doomed",
+            Self::Unreadable => "Unreadable",
+            Self::Invalid(_) => "Invalid",
+            Self::Robbed(_) => "Robbed",
+            Self::Unequipped(_) => "Unequipped",
+            Self::Outdated(..) => "Outdated",
+            Self::Unused => "Unused",
+            Self::Idle => "Idle",
+            Self::Broken(_) => "Broken",
+            Self::Available => "Available",
+            Self::Unfinished => "Unfinished",
+        }
+    }
+
     /// Reads the signal in the order above.
     pub fn read(record: &Record, world: &'w World) -> Self {
         if world.deletion {
@@ -103,6 +120,10 @@ fn progress<'w>(record: &Record, world: &World, plan: &Plan) -> Signal<'w> {
     if let Phase::Ready { .. } | Phase::Pending { idle: true } = &record.phase
         && unused
     {
+        // A list that could not be read is not an empty one: somebody may be owed to of whom no status tells.
+        if world.obligations.known().is_none() {
+            return Signal::Unreadable;
+        }
         let over = record.memory.idle_since.zip(plan.idle_secs).map(|(since, secs)| since.after(secs));
         return if over.is_some_and(|at| at <= world.now) { Signal::Idle } else { Signal::Unused };
     }

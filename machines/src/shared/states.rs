@@ -14,6 +14,7 @@ use crate::{
         Machine, Outbox, Seen, WakeReason,
         limits::{HOPS_MAX, bounded},
         machine::StepOf,
+        seen::Ignorance,
     },
     names::Digest,
 };
@@ -32,6 +33,8 @@ pub const EDGES: &[(&str, &str)] = &[
     ("Pending", "Deploying"),
     ("Pending", "Failed"),
     ("Pending", "Terminating"),
+    // Its finalizer was taken away.
+    ("Deploying", "Pending"),
     ("Deploying", "Deploying"),
     ("Deploying", "Ready"),
     ("Deploying", "Failed"),
@@ -62,7 +65,15 @@ impl Cx<'_> {
     /// Asks to look again soon, since no watch tells when a failed read would succeed.
     pub(super) fn unreadable(&mut self) {
         self.out.wake_at(self.world.now.after(REREAD_SECS), WakeReason::Unreadable);
-        self.out.waiting_on("a readable cluster", "");
+        self.out.waiting_on("a readable cluster", self.untold());
+    }
+
+    /// A right that is missing comes back by a person only, who must be told.
+    fn untold(&self) -> &'static str {
+        let refused = Ignorance::Forbidden;
+        let is_refused =
+            self.world.instance == Seen::Unknown(refused) || self.world.obligations == Seen::Unknown(refused);
+        if is_refused { "no right to read the Secrets of the shared namespace" } else { "" }
     }
 }
 

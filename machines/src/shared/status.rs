@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A shared component as users see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Status {
     /// The phase's name.
     pub phase: &'static str,

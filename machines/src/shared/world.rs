@@ -87,7 +87,7 @@ pub struct World {
     /// The providers that the record or the plan names; one that is not there is absent, one that is missing here was
     /// not read.
     pub providers: BTreeMap<String, Option<Provider>>,
-    /// The instance secret of the plan, or of the record.
+    /// The own instance secret. One that somebody else made may be used, and is absent to one that leaves.
     pub instance: Seen<Instance>,
     /// The Jobs of the workload.
     pub jobs: Seen<Vec<JobView>>,

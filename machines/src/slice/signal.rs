@@ -44,6 +44,8 @@ pub enum Entry<'w> {
     Full(&'w Roster),
     /// There is a place, and somebody who came earlier waits for it.
     Behind(&'w [EnvironmentName]),
+    /// A place at another shared component has to be taken first.
+    Later(&'w SharedName),
     /// There is a place.
     Free(Fence),
     /// The shared component does not serve.
@@ -56,7 +58,57 @@ pub enum Entry<'w> {
     Admitted(&'w Planned),
 }
 
+impl Progress<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Absent => "Absent",
+            Self::Active(_) => "Active",
+            Self::Succeeded => "Succeeded",
+            Self::Broken(_) => "Broken",
+            Self::Lost => "Lost",
+        }
+    }
+}
+
+impl Debt {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Owed => "Owed",
+            Self::GivenUp => "GivenUp",
+            Self::Clear => "Clear",
+        }
+    }
+}
+
+impl Rest<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Obliged(_) => "Obliged",
+            Self::Jobs(_) => "Jobs",
+            Self::Bound(_) => "Bound",
+            Self::Registered(_) => "Registered",
+            Self::Unwritten(_) => "Unwritten",
+            Self::Clear => "Clear",
+        }
+    }
+}
+
 impl Entry<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Missing => "Missing",
+            Self::Closing => "Closing",
+            Self::Full(_) => "Full",
+            Self::Behind(_) => "Behind",
+            Self::Later(_) => "Later",
+            Self::Free(_) => "Free",
+            Self::Unready(_) => "Unready",
+            Self::Unobliged(..) => "Unobliged",
+            Self::Unbound => "Unbound",
+            Self::Admitted(_) => "Admitted",
+        }
+    }
+
     /// Says what is awaited, where that is somebody else's: as it is told to users.
     pub fn wait(&self, shared: &SharedName) -> Option<(&'static str, String)> {
         let unready = |why: &str| Some((NOT_READY, format!("SharedComponent {shared} {why}")));
@@ -73,7 +125,7 @@ impl Entry<'_> {
                 let first = queue.first().map(ToString::to_string).unwrap_or_default();
                 full(&format!("a place is free, and {first} came earlier"))
             }
-            Self::Free(_) | Self::Unobliged(..) | Self::Unbound | Self::Admitted(_) => None,
+            Self::Later(_) | Self::Free(_) | Self::Unobliged(..) | Self::Unbound | Self::Admitted(_) => None,
         }
     }
 }
@@ -122,6 +174,22 @@ pub enum Rest<'w> {
 }
 
 impl<'w> Signal<'w> {
+    /// Returns the signal's name: where it says how far something is, that.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Leaving => "Leaving",
+            Self::Unreadable(_) => "Unreadable",
+            Self::Held => "Held",
+            Self::Early => "Early",
+            Self::Busy(_) => "Busy",
+            Self::Entry(entry) => entry.name(),
+            Self::Attempt(progress) => progress.name(),
+            Self::Debt(debt) => debt.name(),
+            Self::Rest(rest) => rest.name(),
+            Self::Quiet => "Quiet",
+        }
+    }
+
     /// Reads the signal. Leaving outranks everything.
     pub fn read(record: &Record, world: &'w World) -> Self {
         if world.permission == Permission::Leaving && !record.phase.leaves() {
@@ -191,6 +259,8 @@ fn pending<'w>(world: &'w World, view: &'w View) -> Read<'w> {
             Entry::Full(roster)
         } else if !queue.is_empty() {
             Entry::Behind(queue)
+        } else if let Some(first) = &world.after {
+            Entry::Later(first)
         } else {
             Entry::Free(fence(view, uid, version))
         }));

@@ -26,6 +26,28 @@ pub const AT_CAPACITY: &str = "a place at a shared component";
 /// What is awaited where a shared component does not serve.
 pub const NOT_READY: &str = "a shared component to be ready";
 
+/// Every transition between phases.
+pub const EDGES: &[(&str, &str)] = &[
+    ("Pending", "Provisioning"),
+    ("Pending", "Provisioned"),
+    ("Pending", "Draining"),
+    ("Provisioning", "Pending"),
+    ("Provisioning", "Provisioning"),
+    ("Provisioning", "Provisioned"),
+    ("Provisioning", "Failed"),
+    ("Provisioning", "Draining"),
+    ("Provisioned", "Draining"),
+    ("Failed", "Draining"),
+    ("Draining", "Deprovisioning"),
+    ("Draining", "Releasing"),
+    ("Deprovisioning", "Deprovisioning"),
+    ("Deprovisioning", "Retreating"),
+    ("Deprovisioning", "Releasing"),
+    ("Retreating", "Deprovisioning"),
+    ("Retreating", "Releasing"),
+    ("Releasing", "Gone"),
+];
+
 /// The machine of one slice.
 pub struct Slice;
 
@@ -141,6 +163,7 @@ fn enter(entry: &Entry<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
     }
     match entry {
         Entry::Missing | Entry::Closing | Entry::Full(_) | Entry::Behind(_) | Entry::Unready(_) => Handled,
+        Entry::Later(first) => waiting(cx, "a place at another shared component first", first.as_str()),
         Entry::Free(fence) => {
             cx.out.ensure(Command::Register(fence.clone()));
             waiting(cx, "the registration", shared.as_str())

@@ -98,6 +98,9 @@ pub struct World {
     pub component: ComponentName,
     /// What the parent lets it do.
     pub permission: Permission,
+    /// The shared component at which its environment has to take a place before it takes one here. All environments
+    /// take their places in one order: so none waits for a place that another holds which waits for one of its own.
+    pub after: Option<SharedName>,
     /// Whether its environment's namespace can be written into.
     pub has_namespace: bool,
     /// What is wanted; `None` when that is unknown or the slice is not wanted any more.

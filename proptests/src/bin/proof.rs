@@ -7,6 +7,7 @@ use petri_proptests::{
     invariants::History,
     laws::{Breach, require},
     plans,
+    sharing::{self, explore},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,18 +43,46 @@ impl Profile {
         }
     }
 
-    /// Below these the proof fails: fewer states or plans prove less, whatever they find.
-    fn floors(self) -> [(&'static str, u64); 5] {
+    fn shared_plans(self) -> u64 {
         match self {
-            Self::Standard => {
-                [("states", 40_000), ("edges", 300_000), ("lives", 300), ("plans", 2_000), ("laws", 60_000)]
-            }
+            Self::Standard => 300,
+            Self::Whole => 50_000,
+        }
+    }
+
+    fn shared_worlds(self) -> Vec<explore::Bounds> {
+        match self {
+            Self::Standard => explore::standard(),
+            Self::Whole => explore::all(),
+        }
+    }
+
+    /// Below these the proof fails: fewer states or plans prove less, whatever they find.
+    fn floors(self) -> [(&'static str, u64); 10] {
+        match self {
+            Self::Standard => [
+                ("states", 40_000),
+                ("edges", 300_000),
+                ("lives", 300),
+                ("plans", 2_000),
+                ("laws", 60_000),
+                ("shared_states", 300),
+                ("shared_plans", 300),
+                ("s5", 500),
+                ("s6", 20_000),
+                ("s7", 20_000),
+            ],
             Self::Whole => [
                 ("states", 1_000_000),
                 ("edges", 8_000_000),
                 ("lives", 10_000),
                 ("plans", 200_000),
                 ("laws", 300_000),
+                ("shared_states", 20_000),
+                ("shared_plans", 50_000),
+                ("s5", 100_000),
+                ("s6", 100_000),
+                ("s7", 100_000),
             ],
         }
     }
@@ -197,6 +226,7 @@ fn prove(profile: Profile) -> Result<(Values, Values), Breach> {
         *laws.entry(law).or_default() += count;
     }
     values.insert("plans", profile.plans());
+    values.extend(shared(profile)?);
     Ok((values, laws))
 }
 
@@ -212,6 +242,23 @@ fn told(bounds: &Bounds, report: &Report) {
         bounds.ttl_secs,
         bounds.budget
     );
+}
+
+/// Explores the worlds of shared components, and lives plans of them.
+fn shared(profile: Profile) -> Result<Values, Breach> {
+    let (mut values, mut counts) = (Values::new(), sharing::Counts::default());
+    for bounds in profile.shared_worlds() {
+        let began = Instant::now();
+        let report = explore::explore(&bounds)?;
+        println!("explored shared {report:?} in {:.1} s: {bounds:?}", began.elapsed().as_secs_f64());
+        *values.entry("shared_states").or_default() += report.states as u64;
+        *values.entry("shared_edges").or_default() += report.edges as u64;
+        counts.add(&report.counts);
+    }
+    counts.add(&sharing::live_all(0..profile.shared_plans())?);
+    values.insert("shared_plans", profile.shared_plans());
+    values.extend([("s5", counts.s5), ("s6", counts.s6), ("s7", counts.s7)]);
+    Ok(values)
 }
 
 /// Explores the worlds, as many at once as there are cores.

@@ -71,7 +71,8 @@ pub fn explore() -> Result<Report, Breach> {
     Ok(report)
 }
 
-fn canonical(record: Record, now: u64) -> Record {
+/// Brings a record to the moment that every record is kept at.
+pub(crate) fn canonical(record: Record, now: u64) -> Record {
     let mut record = earlier(record, now - BASE);
     from_base(&mut record);
     let few = |count: u8, most: u8| if (2..most - 1).contains(&count) { most - 1 } else { count };

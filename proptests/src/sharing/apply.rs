@@ -25,7 +25,9 @@ pub fn environment(
     read: &mut Environment,
     command: &Command,
 ) -> Done {
-    let now = cluster.now;
+    if let Some(done) = listed(cluster, name, read, command) {
+        return done;
+    }
     let Some(own) = cluster.environments.get_mut(name).filter(|own| own.uid == read.uid) else {
         return Err(Refusal::Fenced);
     };
@@ -47,18 +49,8 @@ pub fn environment(
         Command::CreateDeployerAccount(_) => grant(own, |access| &mut access.account),
         Command::BindDeployer(_) => grant(own, |access| &mut access.deployer),
         Command::Share(share) => match share {
-            Sharing::Register { at, component } => {
-                let consumer = Consumer {
-                    uid: read.uid.clone(),
-                    environment: name.clone(),
-                    component: component.clone(),
-                    since: Timestamp(now),
-                };
-                list(cluster, at, |own| {
-                    let capacity = Some(own.capacity).filter(|max| *max > 0);
-                    own.roster.register(consumer.clone(), capacity, own.deletion).ok()
-                })
-            }
+            // Writes of the list are made above.
+            Sharing::Register { .. } => Err(Refusal::Rejected),
             Sharing::Oblige { component, payload, replaces } => {
                 let shared = read.plan.slices.get(component).map(|planned| planned.shared.clone());
                 let shared = shared.ok_or(Refusal::Rejected)?;
@@ -132,7 +124,7 @@ fn oblige(
         }
         (Some(_), None) => Ok(false),
         (None, None) => {
-            let uid = cluster.fresh("obligation");
+            let uid = cluster.fresh("obligation", &format!("{}-{}", id.0, id.1));
             let (generated, since) = (cluster.uids, cluster.now);
             let (environment, payload) = (environment.clone(), payload.clone());
             cluster
@@ -165,7 +157,7 @@ fn create(
     if shares && !cluster.obligations.contains_key(&(owner.clone(), component.clone())) {
         return Err(Refusal::Fenced);
     }
-    let uid = cluster.fresh("job");
+    let uid = cluster.fresh("job", job.as_str());
     let (owner, component) = (owner.clone(), component.clone());
     cluster.jobs.insert(job, Job { uid, owner, component, op, serial, ended: None, deleting: false });
     Ok(true)
@@ -180,7 +172,6 @@ fn delete(cluster: &mut Cluster, name: &JobName, uid: &Uid) -> Done {
 }
 
 fn undo(cluster: &mut Cluster, name: &EnvironmentName, read: &Environment, unshare: &Unsharing) -> Done {
-    let now = cluster.now;
     match unshare {
         Unsharing::CreateDeprovisionJob { component, serial } => {
             create(cluster, (&read.uid, name, component), Op::Deprovision, *serial)
@@ -198,19 +189,39 @@ fn undo(cluster: &mut Cluster, name: &EnvironmentName, read: &Environment, unsha
             let own = cluster.environments.get_mut(name).ok_or(Refusal::Fenced)?;
             Ok(own.bindings.remove(component))
         }
-        Unsharing::Release { at, component } => {
-            list(cluster, at, |own| Some(own.roster.release(&read.uid, component)))
-        }
-        Unsharing::Abandon { at, component, reason } => list(cluster, at, |own| {
-            Some(own.roster.abandon(Abandoned {
-                uid: read.uid.clone(),
-                environment: name.clone(),
-                component: component.clone(),
-                at: Timestamp(now),
-                reason: reason.clone(),
-            }))
-        }),
+        // Writes of the list are made above.
+        Unsharing::Release { .. } | Unsharing::Abandon { .. } => Err(Refusal::Rejected),
     }
+}
+
+/// Makes a write of the list of consumers, if the command is one. It is guarded by the version of the shared component
+/// alone: an operator that was frozen makes it even when its environment is gone.
+fn listed(
+    cluster: &mut Cluster,
+    name: &EnvironmentName,
+    read: &Environment,
+    command: &Command,
+) -> Option<Done> {
+    let (uid, now) = (read.uid.clone(), Timestamp(cluster.now));
+    Some(match command {
+        Command::Share(Sharing::Register { at, component }) => {
+            let (environment, component) = (name.clone(), component.clone());
+            let consumer = Consumer { uid, environment, component, since: now };
+            list(cluster, at, |own| {
+                let capacity = Some(own.capacity).filter(|max| *max > 0);
+                own.roster.register(consumer, capacity, own.deletion).ok()
+            })
+        }
+        Command::Cleanup(Cleanup::Unshare(Unsharing::Release { at, component })) => {
+            list(cluster, at, |own| Some(own.roster.release(&uid, component)))
+        }
+        Command::Cleanup(Cleanup::Unshare(Unsharing::Abandon { at, component, reason })) => {
+            let (environment, component) = (name.clone(), component.clone());
+            let abandoned = Abandoned { uid, environment, component, at: now, reason: reason.clone() };
+            list(cluster, at, |own| Some(own.roster.abandon(abandoned)))
+        }
+        _ => return None,
+    })
 }
 
 /// Applies one command of a shared component.
@@ -242,8 +253,8 @@ pub fn shared(
         }
         shared::Command::WriteInstance { .. } => {
             let made = cluster.uids;
-            let is_new = cluster.instance.is_none();
-            cluster.instance.get_or_insert(made);
+            let is_new = !cluster.instance.contains_key(name);
+            cluster.instance.entry(name.clone()).or_insert(made);
             Ok(is_new)
         }
         shared::Command::CreatePayload { .. } => Ok(true),
@@ -262,7 +273,7 @@ pub fn shared(
                 Ok(cluster.obligations.len() != held)
             }
             shared::Cleanup::DeleteInstance { uid } => {
-                Ok(*uid == ns_uid(&read.uid) && cluster.instance.take().is_some())
+                Ok(*uid == ns_uid(&read.uid) && cluster.instance.remove(name).is_some())
             }
             shared::Cleanup::ReleaseProvider(_) => Ok(std::mem::replace(&mut cluster.provider, false)),
             shared::Cleanup::DropFinalizer => {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Consumer = (Uid, ComponentName);
 
 /// An environment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Environment {
     /// Its UID.
     pub uid: Uid,
@@ -38,7 +38,7 @@ pub struct Environment {
 }
 
 /// A shared component.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shared {
     /// Its UID.
     pub uid: Uid,
@@ -64,8 +64,45 @@ pub struct Shared {
     pub release: Option<u64>,
 }
 
+impl Environment {
+    /// Returns an environment of which nothing was done.
+    pub fn new(uid: Uid, plan: Plan) -> Self {
+        Self {
+            uid,
+            version: 1,
+            plan,
+            finalizer: false,
+            deletion: false,
+            retry: None,
+            record: None,
+            status: None,
+            space: None,
+            bindings: BTreeSet::new(),
+        }
+    }
+}
+
+impl Shared {
+    /// Returns a shared component of which nothing was done.
+    pub fn new(uid: Uid, capacity: u32, idle_secs: Option<u64>) -> Self {
+        Self {
+            uid,
+            version: 1,
+            capacity,
+            idle_secs,
+            finalizer: false,
+            deletion: false,
+            forget: None,
+            record: None,
+            status: None,
+            roster: Roster::default(),
+            release: None,
+        }
+    }
+}
+
 /// An obligation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Obligation {
     /// Its UID.
     pub uid: Uid,
@@ -82,7 +119,7 @@ pub struct Obligation {
 }
 
 /// A Job in the shared namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Job {
     /// Its UID.
     pub uid: Uid,
@@ -132,6 +169,8 @@ pub struct Cluster {
     pub now: u64,
     /// UIDs handed out.
     pub uids: u64,
+    /// Whether UIDs go with names, so that equal states look equal.
+    pub named: bool,
     /// The environments.
     pub environments: BTreeMap<EnvironmentName, Environment>,
     /// The shared components.
@@ -142,8 +181,8 @@ pub struct Cluster {
     pub jobs: BTreeMap<JobName, Job>,
     /// Whether the one provider bears the finalizer.
     pub provider: bool,
-    /// Whether the instance secret stands; how often it was made.
-    pub instance: Option<u64>,
+    /// The instance secrets that stand, each with what was generated in it.
+    pub instance: BTreeMap<SharedName, u64>,
     /// The slices that were really made, each with the value it was made with.
     pub slices: BTreeMap<(SharedName, Consumer), u64>,
     /// Who was let go by a person.
@@ -151,16 +190,41 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns a UID that was never used.
-    pub fn fresh(&mut self, kind: &str) -> Uid {
+    /// Returns a UID that was never used; where names tell enough apart, the one that goes with the name.
+    pub fn fresh(&mut self, kind: &str, name: &str) -> Uid {
         self.uids += 1;
-        Uid::new(format!("{kind}-{}", self.uids)).unwrap_or_else(|_| unreachable!("never empty"))
+        let uid = if self.named { format!("{kind}-{name}") } else { format!("{kind}-{}", self.uids) };
+        Uid::new(uid).unwrap_or_else(|_| unreachable!("never empty"))
     }
 
     /// Returns the Jobs of one component as the operator sees them.
     pub fn jobs_of(&self, owner: &Uid, component: &ComponentName) -> Vec<JobView> {
         let own = self.jobs.iter().filter(|(_, job)| job.owner == *owner && job.component == *component);
         own.map(|(name, job)| job.view(name)).collect()
+    }
+
+    /// Lets a Job that ended have its effect. One that failed may have done its work, or half of it: what a provision
+    /// Job made stands.
+    pub fn effect(&mut self, job: &Job, fails: bool) {
+        let id = (job.owner.clone(), job.component.clone());
+        match job.op {
+            Op::Provision => {
+                if let Some(owed) = self.obligations.get(&id) {
+                    self.slices.insert((owed.shared.clone(), id), owed.generated);
+                }
+            }
+            Op::Deprovision => {
+                if !fails {
+                    self.slices.retain(|(_, one), _| *one != id);
+                }
+            }
+            Op::Deploy | Op::Undeploy => {
+                let release = (job.op == Op::Deploy && !fails).then_some(job.serial);
+                for own in self.shared.values_mut().filter(|own| own.uid == job.owner) {
+                    own.release = release;
+                }
+            }
+        }
     }
 
     /// Returns the UIDs of the environments that are there.

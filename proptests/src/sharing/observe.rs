@@ -101,13 +101,22 @@ fn slices(
 
 fn standing(cluster: &Cluster, shared: &SharedName, own: &Environment) -> Standing {
     let Some(at) = cluster.shared.get(shared) else { return Standing::Absent };
+    // Only one whose turn it is to take a place here stands in this queue.
+    let next = |one: &Environment| {
+        let mut wanted: Vec<(&SharedName, &ComponentName)> =
+            one.plan.slices.iter().map(|(component, planned)| (&planned.shared, component)).collect();
+        wanted.sort();
+        let holds = |(at, component): &(&SharedName, &ComponentName)| {
+            cluster.shared.get(*at).is_some_and(|at| at.roster.holds(&one.uid, component))
+        };
+        wanted.into_iter().find(|place| !holds(place)).map(|(at, _)| at.clone())
+    };
     let waits = |one: &&Environment| {
         one.status.iter().flat_map(|status| &status.conditions).any(|condition| {
             condition.reason == environment::Reason::SharedComponentAtCapacity
                 && condition.kind == environment::ConditionType::SharedComponentsReady
         }) && !one.deletion
-            && one.plan.slices.values().any(|planned| planned.shared == *shared)
-            && !at.roster.consumers.iter().any(|held| held.uid == one.uid)
+            && next(one).as_ref() == Some(shared)
     };
     // UIDs are handed out in order of creation.
     let age = |uid: &Uid| uid.as_str().rsplit('-').next().and_then(|n| n.parse::<u64>().ok());
@@ -143,7 +152,7 @@ pub fn shared(
         Planned { level: 0, payload: Digest::of(&["chart"]), immutable: true, ready_within_secs: 900 };
     let plan = Plan {
         provider: PROVIDER.to_owned(),
-        workload: cluster.instance.map(|_| workload),
+        workload: cluster.instance.get(name).map(|_| workload),
         instance: Some(InstancePlan { name: "secret".to_owned(), generates: true }),
         capacity: Some(own.capacity).filter(|max| *max > 0),
         idle_secs: own.idle_secs,
@@ -169,7 +178,7 @@ pub fn shared(
         forget: own.forget.clone(),
         intent: Seen::Known(Ok(plan)),
         providers: [(PROVIDER.to_owned(), Some(provider))].into(),
-        instance: Seen::Known(match cluster.instance {
+        instance: Seen::Known(match cluster.instance.get(name) {
             None => Instance::Absent,
             Some(_) => Instance::There { uid: ns_uid(&own.uid), complete: true },
         }),

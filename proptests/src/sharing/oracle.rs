@@ -1,10 +1,11 @@
 //! What must hold of any two neighbouring states: S5, S6 and S7, and what must hold at the end.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Environment};
 use crate::laws::{Verdict, require};
 use petri_machines::{
     environment::{Command, Phase, Sharing},
     job::Op,
+    shared::{Consumer, Phase as Stage},
 };
 
 /// How often each invariant was really asked.
@@ -20,7 +21,7 @@ pub struct Counts {
 
 impl Counts {
     /// Takes note of a command that an invariant is about.
-    pub(super) fn asked(&mut self, command: &Command, _: &Cluster) {
+    pub(super) fn asked(&mut self, command: &Command) {
         self.s5 += u64::from(matches!(command, Command::Share(Sharing::Register { .. })));
     }
 
@@ -96,24 +97,14 @@ fn both_at_once(cluster: &Cluster) -> Verdict {
     Ok(())
 }
 
-/// With everything at rest: who waits waits for a place that is taken, and nothing else is under way.
+/// With everything at rest: who waits waits for one who does not wait, or for what a person has to mend; and nothing
+/// else is under way.
 pub(super) fn rests(cluster: &Cluster) -> Verdict {
     for (name, own) in &cluster.environments {
         let phase = own.record.as_ref().map(|record| &record.phase);
-        let full = own.plan.slices.iter().any(|(component, planned)| {
-            cluster.shared.get(&planned.shared).is_some_and(|at| {
-                at.capacity > 0
-                    && at.roster.consumers.len() >= usize::try_from(at.capacity).unwrap_or(usize::MAX)
-                    && !at.roster.holds(&own.uid, component)
-            })
-        });
-        let stuck = own.plan.slices.values().any(|planned| {
-            let at = cluster.shared.get(&planned.shared).and_then(|at| at.record.as_ref());
-            at.is_none_or(|at| !matches!(at.phase, petri_machines::shared::Phase::Ready { .. }))
-        });
         let rests = match phase {
             Some(Phase::Ready { .. } | Phase::Failed { .. }) => true,
-            Some(Phase::Pending) => full || stuck,
+            Some(Phase::Pending) => is_blocked(own, cluster),
             Some(Phase::Deploying { .. } | Phase::Terminating { .. }) | None => false,
         };
         require("converges", rests, || {
@@ -123,11 +114,32 @@ pub(super) fn rests(cluster: &Cluster) -> Verdict {
     Ok(())
 }
 
+/// Whether anything that a waiting environment wants is taken by one who stays, or cannot be had.
+fn is_blocked(own: &Environment, cluster: &Cluster) -> bool {
+    let stays = |one: &Environment| {
+        let phase = one.record.as_ref().map(|record| &record.phase);
+        matches!(phase, Some(Phase::Ready { .. } | Phase::Failed { .. }))
+    };
+    own.plan.slices.iter().any(|(component, planned)| {
+        let Some(at) = cluster.shared.get(&planned.shared) else { return true };
+        let taken = |held: &Consumer| {
+            cluster.environments.values().any(|one| one.uid == held.uid && stays(one))
+                || at.roster.has_abandoned(&held.uid, &held.component)
+        };
+        let is_full = at.roster.is_full(Some(at.capacity).filter(|max| *max > 0));
+        let waits = !at.roster.holds(&own.uid, component);
+        let broken = matches!(at.record.as_ref().map(|record| &record.phase), Some(Stage::Failed { .. }));
+        at.deletion || broken || (waits && is_full && at.roster.consumers.iter().any(taken))
+    })
+}
+
 /// With everything deleted and everything let go: nothing is left.
 pub(super) fn gone(cluster: &Cluster) -> Verdict {
     let left = (&cluster.environments, &cluster.shared, &cluster.obligations);
     let clean = left.0.is_empty() && left.1.is_empty() && left.2.is_empty() && !cluster.provider;
     require("leaves nothing", clean, || format!("{left:?}, provider {}", cluster.provider))?;
+    let secrets = &cluster.instance;
+    require("leaves nothing", secrets.is_empty(), || format!("instance secrets {secrets:?}"))?;
     let slices = cluster.slices.keys().find(|(_, id)| !cluster.forgotten.contains(&id.0));
     require("leaves nothing", slices.is_none(), || format!("{slices:?}"))
 }

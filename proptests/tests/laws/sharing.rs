@@ -139,14 +139,16 @@ fn record() -> impl Strategy<Value = slice::Record> + Clone {
 
 fn slice_world() -> impl Strategy<Value = slice::World> {
     let permission = select(vec![Permission::Admitted, Permission::Held, Permission::Leaving]);
+    let after = option::weighted(0.2, shared_name());
     let rest = (any::<bool>(), option::weighted(0.8, planned()), serial(), option::weighted(0.9, view()));
-    (present(), permission, slice_name(), rest).prop_map(
-        |(now, permission, component, (has_namespace, plan, next_serial, view))| slice::World {
+    (present(), permission, slice_name(), after, rest).prop_map(
+        |(now, permission, component, after, (has_namespace, plan, next_serial, view))| slice::World {
             now,
             pod_failure_secs: 300,
             consumer: uid("e1"),
             component,
             permission,
+            after,
             has_namespace,
             plan,
             next_serial,

@@ -480,3 +480,14 @@ fn requests_go_to_the_one_component_that_nothing_depends_on_and_without_one_ther
     assert_eq!(route(two, json!({"domain": "example.com", "component": "api"})), expected("Ingress"));
     assert_eq!(route(chain, json!({})), None);
 }
+
+#[test]
+fn scenario_32_a_shared_component_passes_rendering_as_it_is() {
+    let template = template(json!({"components": [{"name": "db", "sharedComponentRef": "pg"}]}));
+    let intent = compute(&environment("pr-7", json!({})), Some(&template));
+    let plan = intent.plan.unwrap();
+    assert!(plan.components.is_empty() && intent.payloads.is_empty(), "{plan:?}");
+    let slices: Vec<(&str, &str)> =
+        plan.slices.iter().map(|(name, slice)| (name.as_str(), slice.shared.as_str())).collect();
+    assert_eq!(slices, [("db", "pg")]);
+}

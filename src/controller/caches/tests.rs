@@ -104,7 +104,7 @@ fn a_pod_wakes_when_it_begins_to_complain_and_when_it_ends_to_and_is_told_by_its
 }
 
 #[test]
-fn a_provider_wakes_the_shared_components_made_from_it() {
+fn a_provider_wakes_itself_and_the_shared_components_made_from_it() {
     let caches = caches();
     let shared = |name: &str, provider: &str| {
         of(json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "SharedComponent",
@@ -112,7 +112,8 @@ fn a_provider_wakes_the_shared_components_made_from_it() {
     };
     caches.shared_components.apply(Apply(shared("db", "postgres")));
     caches.shared_components.apply(Apply(shared("cache", "redis")));
-    assert_eq!(caches.woken_by_provider("postgres"), [Key::shared_component("db")]);
+    let woken = caches.woken_by_provider("postgres");
+    assert_eq!(woken, [Key::provider("postgres"), Key::shared_component("db")]);
 }
 
 #[test]

@@ -80,6 +80,7 @@ fn seen(roster: Value, obligation: Option<Secret>) -> Sharing {
         provider: Some(Arc::new(serde_json::from_value(provider()).unwrap())),
         obligation,
         instance: Some([("PASSWORD".to_owned(), INSTANCE.to_owned())].into()),
+        secret: "pg-secret".to_owned(),
         generated: OWN.to_owned(),
     }
 }

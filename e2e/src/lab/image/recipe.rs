@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::layer::{Layer, sha256};
 use super::root::Root;
-use super::{APISERVER, DEPLOYER, Image, OPERATOR, PAUSE, POSTGRES, WORKLOAD, profile, rust};
+use super::{APISERVER, DEPLOYER, Image, OPERATOR, PAUSE, POSTGRES, REDIS, WORKLOAD, profile, rust};
 use crate::lab::progress::Progress;
 use crate::lab::{LabError, blocking, gobuild, pins};
 
@@ -22,7 +22,7 @@ const BASE: Root = Root {
 };
 const DATABASE: Root = Root {
     name: "postgres",
-    packages: &["libc6", "postgresql-15", "tzdata", "busybox-static"],
+    packages: &["libc6", "postgresql-15", "redis-server", "tzdata", "busybox-static"],
     users: &[("postgres", 999, "/var/lib/postgresql")],
 };
 
@@ -40,10 +40,17 @@ pub async fn all(progress: &Progress) -> Result<Vec<Image>, LabError> {
         with_program(WORKLOAD, "petri-workload", &programs, vec![base]).await?,
         Image {
             name: POSTGRES,
-            layers: vec![database],
+            layers: vec![database.clone()],
             entrypoint: vec!["/usr/lib/postgresql/15/bin/postgres".into()],
             user: "999:999",
             path: POSTGRES_PATH,
+        },
+        Image {
+            name: REDIS,
+            layers: vec![database],
+            entrypoint: vec!["/usr/bin/redis-server".into()],
+            user: "999:999",
+            path: PATH,
         },
     ])
 }
