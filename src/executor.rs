@@ -19,7 +19,10 @@ use kube::{
         Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
     },
 };
-use petri_crds::meta::{ANNOTATION_SERIAL, LABEL_COMPONENT, LABEL_ENVIRONMENT_UID, LABEL_MANAGED, LABEL_OP};
+use petri_crds::meta::{
+    ANNOTATION_SERIAL, FINALIZER_ENVIRONMENT, FINALIZER_SHARED, LABEL_COMPONENT, LABEL_ENVIRONMENT_UID,
+    LABEL_MANAGED, LABEL_OP,
+};
 use petri_machines::names::Uid;
 use serde_json::json;
 use std::sync::Arc;
@@ -137,8 +140,11 @@ impl Executor {
                 }}));
                 let (api, params) = (self.api(target), PatchParams::default());
                 let call = api.patch_metadata(&target.name, &params, &patch);
+                let holds = finalizers.iter().any(|one| is_ours(one));
                 match timed(CALL_MAX, call).await {
                     Ok(_) => Ok(()),
+                    // What follows is made under the finalizer: for what is gone, nothing may be made.
+                    Err(error) if error.is_not_found() && holds => Err(Error::Fenced(error)),
                     Err(error) if error.is_not_found() => Ok(()),
                     Err(error) => Err(Error::Call(error)),
                 }
@@ -207,6 +213,10 @@ impl Executor {
             None => Api::all_with(self.client.clone(), &resource),
         }
     }
+}
+
+fn is_ours(finalizer: &str) -> bool {
+    [FINALIZER_ENVIRONMENT, FINALIZER_SHARED].contains(&finalizer)
 }
 
 /// Compares what tells one made object from another: owner, component, operation and serial.

@@ -303,4 +303,11 @@ async fn a_finalizer_is_changed_only_on_the_version_that_was_read() {
     check(&effect, vec![stale], Err(Refusal::Retry)).await;
     let another = call(path, 422, refusal(422, "Invalid", "metadata.uid: Invalid value: field is immutable"));
     check(&effect, vec![another], Err(Refusal::Fenced)).await;
+    let gone = || call(path, 404, refusal(404, "NotFound", "not found"));
+    check(&effect, vec![gone()], Ok(())).await;
+    let Write::Finalizers { target, uid, resource_version, .. } = effect.write else { panic!("as made") };
+    let finalizers = vec![FINALIZER_ENVIRONMENT.to_owned()];
+    let write = Write::Finalizers { target, uid, resource_version, finalizers };
+    let holding = Effect { guard: None, write, grants: None, alone: None };
+    check(&holding, vec![gone()], Err(Refusal::Fenced)).await;
 }

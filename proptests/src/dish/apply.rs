@@ -107,9 +107,11 @@ fn add_finalizer(cluster: &mut Cluster, read: &mut Own) -> Result<bool, Refusal>
     Ok(changed)
 }
 
-/// The precondition is the version as it was read or last written; what is gone needs none any more.
+/// The precondition is the version as it was read or last written. What is gone needs none any more, and nothing may be
+/// made under one that it cannot get.
 fn set_finalizer(cluster: &mut Cluster, read: &Own, held: bool) -> Result<bool, Refusal> {
     match cluster.set_finalizer(read.resource_version, held) {
+        Err(Refused::NotFound) if held => Err(Refusal::Fenced),
         Err(Refused::NotFound) => Ok(false),
         written => written.map_err(class),
     }

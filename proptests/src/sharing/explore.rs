@@ -16,7 +16,7 @@ use super::{
     state::{BASE, Codec, Frozen, MEMBERS, State},
 };
 use crate::{
-    explorer::{graph::Rows, intern::Memo},
+    explorer::graph::Rows,
     laws::{Breach, require},
 };
 use petri_machines::{
@@ -24,6 +24,7 @@ use petri_machines::{
     kernel::cycle::Ask,
     names::{ComponentName, Digest, EnvironmentName, JobName, SharedName},
 };
+use rustc_hash::FxHashMap;
 use std::{
     collections::HashSet,
     fmt::{self, Debug, Write as _},
@@ -113,7 +114,7 @@ enum Key {
 
 struct Explorer {
     codec: Codec,
-    numbers: Memo<State, u32>,
+    numbers: FxHashMap<State, u32>,
     states: Vec<State>,
     from: Vec<(u32, Box<str>)>,
     asked: HashSet<u64>,
@@ -128,7 +129,7 @@ struct Explorer {
 pub fn explore(bounds: &Bounds) -> Result<Report, Breach> {
     let mut explorer = Explorer {
         codec: Codec::default(),
-        numbers: Memo::default(),
+        numbers: FxHashMap::default(),
         states: Vec::new(),
         from: Vec::new(),
         asked: HashSet::new(),
