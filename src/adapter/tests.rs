@@ -1,6 +1,6 @@
 //! What the API server refuses or accepts by its rules, the adapter refuses or accepts too.
 
-use super::{Defaults, Inputs, intent, template_status::accepted};
+use super::{Defaults, Inputs, intent, template_status::changed};
 use k8s_openapi::jiff::Timestamp;
 use petri_crds::{EnvironmentTemplate, EphemeralEnvironment, fixtures};
 use petri_machines::{environment::Invalid, names::NamespaceName};
@@ -13,7 +13,7 @@ const SCHEMA_ONLY: [&str; 3] =
 /// `None` for a manifest that is no template, or does not decode.
 fn judge_template(manifest: &str) -> Option<Result<(), String>> {
     let template = serde_saphyr::from_str::<EnvironmentTemplate>(manifest).ok()?;
-    let verdict = accepted(&template, Timestamp::UNIX_EPOCH);
+    let verdict = changed(&template, Timestamp::UNIX_EPOCH)?.conditions.pop()?;
     Some(if verdict.status == "True" { Ok(()) } else { Err(verdict.message) })
 }
 

@@ -160,7 +160,7 @@ impl Told {
 
     fn tell(&self, code: u16) {
         let Self { id: request_id, method, route, trail, .. } = self;
-        let labels = RequestLabels { route: route.clone(), method: *method, code };
+        let labels = RequestLabels { route: route.clone(), method, code };
         self.app.metrics.requests.get_or_create(&labels).inc();
         let trace = Some(self.place.trace_id()).filter(|_| self.place.is_sampled());
         self.app.metrics.duration.observe(self.begun.elapsed(), trace);
