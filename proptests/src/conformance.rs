@@ -4,7 +4,8 @@
 //! is one, and `petri-e2e` makes another of a cluster. Where they differ, the dish is wrong.
 //!
 //! Not asked, because Petri relies on neither: names that the server generates, and owner references of its own
-//! objects. That pods go with their Job is asked.
+//! objects. That pods go with their Job is asked. Not asked either: that a watch from further back than the server
+//! remembers is refused with 410. A young server remembers all; [`crate::dish::feed`] has that alone.
 
 mod cases;
 pub mod dish;
@@ -95,8 +96,6 @@ pub enum Call {
     List,
     /// Watches the Jobs from the list on, until a bookmark comes.
     Watch,
-    /// Watches the Jobs from the beginning of time.
-    WatchFromTheBeginning,
 }
 
 /// What comes back.

@@ -171,7 +171,6 @@ impl Real {
                 Ok(Answer::Done)
             }
             Call::Watch => self.watch(&self.listed).await,
-            Call::WatchFromTheBeginning => self.watch("1").await,
         }
     }
 

@@ -4,7 +4,6 @@ use super::{Answer, Call, Case, Change, Facts, Nature, Refused, Thing, Version, 
 use Answer::{Done, News, Same, There};
 use Call::{
     Create, Delete, DeleteOwn, Ends, Finalizer, Gone, List, Read, Renew, Runs, Spec, Status, Waits, Watch,
-    WatchFromTheBeginning,
 };
 use Nature::{EndsBadly, EndsWell, Stays};
 use Thing::{Job, Lease, Own, Secret, Space};
@@ -206,6 +205,5 @@ fn watches() -> Vec<(Call, Answer)> {
         (Watch, News(vec![Change::Added, Change::Modified, Change::Deleted, Change::Bookmark])),
         (List, Done),
         (Watch, News(vec![Change::Bookmark])),
-        (WatchFromTheBeginning, no(Refused::Expired)),
     ]
 }

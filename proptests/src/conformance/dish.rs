@@ -135,7 +135,6 @@ impl Server {
                 Ok(Answer::Done)
             }
             Call::Watch => self.watch(self.listed),
-            Call::WatchFromTheBeginning => self.watch(1),
         }
     }
 

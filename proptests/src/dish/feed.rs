@@ -103,3 +103,16 @@ pub fn apply(list: &mut Jobs, news: Vec<News>) {
     }
     list.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_is_refused_and_what_is_remembered_ends_with_a_bookmark() {
+        let feed = Feed::lived(100);
+        assert_eq!(feed.since(1), Err(Refused::Expired));
+        let bookmark = News { change: Change::Bookmark, job: None, version: 100 };
+        assert_eq!(feed.since(100), Ok(vec![bookmark]));
+    }
+}
