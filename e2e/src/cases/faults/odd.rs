@@ -8,7 +8,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use petri_crds::{EnvironmentTemplate, EphemeralEnvironment, Phase, meta};
 use serde_json::{Value, json};
 
-use super::PATIENCE;
+use super::{GLANCE, PATIENCE};
 use crate::cases::bad_input::{cleaned, environment};
 use crate::cases::invariants::Invariants;
 use crate::petri::{Error, MANAGEMENT, Petri, is_ready, namespace_of, story, summary};
@@ -111,8 +111,15 @@ pub async fn many(petri: &Petri<'_>) -> Result<String, Error> {
 async fn restarted(petri: &Petri<'_>) -> Result<f64, Error> {
     let pods: Api<Pod> = Api::namespaced(petri.lab.client(), MANAGEMENT);
     let own = ListParams::default().labels("app.kubernetes.io/name=petri-operator");
-    for pod in pods.list(&own).await? {
-        pods.delete(&pod.metadata.name.unwrap_or_default(), &DeleteParams::default()).await?;
+    let old = pods.list(&own).await?.items;
+    for pod in &old {
+        pods.delete(pod.metadata.name.as_deref().unwrap_or_default(), &DeleteParams::default()).await?;
+    }
+    // Until it has ended, the old one still serves.
+    let started = Instant::now();
+    let is_old = |pod: &Pod| old.iter().any(|one| one.metadata.uid == pod.metadata.uid);
+    while pods.list(&own).await?.items.iter().any(is_old) && started.elapsed() < PATIENCE {
+        tokio::time::sleep(GLANCE).await;
     }
     petri.apply_object(&petri.environments(), &environment(LATE, "many", json!({}))).await?;
     let said = |found: &EphemeralEnvironment| found.status.is_some();
@@ -122,11 +129,12 @@ async fn restarted(petri: &Petri<'_>) -> Result<f64, Error> {
         entry.time.as_ref().filter(|_| is_status).map(|time| time.0)
     });
     let (pods, first) = (pods.list(&own).await?.items, first.min());
+    let made = found.metadata.creation_timestamp.as_ref().map(|at| at.0);
     let begun = pods.iter().filter_map(|pod| {
         let containers = pod.status.as_ref()?.container_statuses.as_ref()?;
         Some(containers.first()?.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0)
     });
-    let (Some(first), Some(begun)) = (first, begun.max()) else {
+    let (Some(first), Some(begun)) = (first, begun.chain(made).max()) else {
         return Err(Error::Wrong("no first word or no running operator was seen".to_owned()));
     };
     petri.until_ready(LATE, PATIENCE).await?;
