@@ -110,7 +110,9 @@ const EXERCISED: [&str; 15] = [
 const USAGE: &str = "cargo proof                                         the whole
 cargo proof standard                                what `cargo verify` has time for
 cargo proof plans FROM TO                           the plans of these seeds
-cargo proof world SPECS SPECS,FAULTS,RETRIES [TTL]  one world; `|` parts its specifications, as in `a:1; b:1<-a|a:2`";
+cargo proof world SPECS SPECS,FAULTS,RETRIES [TTL]  one world; `|` parts its specifications, as in `a:1; b:1<-a|a:2`
+cargo proof shared SHARED,CAPACITY,ENVIRONMENTS,FAULTS,MISHAPS [idles] [freezes]
+                                                    one world of shared components; 255 mishaps are any number";
 
 /// Lives the plans of a range of seeds.
 fn some_plans(words: &[String]) -> Option<Result<(), Breach>> {
@@ -134,6 +136,34 @@ fn one_world(words: &[String]) -> Option<Result<(), Breach>> {
     Some(explore(&bounds).map(|report| told(&bounds, &report)))
 }
 
+/// Explores one world of shared components.
+fn one_shared_world(words: &[String]) -> Option<Result<(), Breach>> {
+    let [sizes, more @ ..] = words else { return None };
+    let mut sizes = sizes.split(',').map(|count| count.parse::<u8>().ok());
+    let mut next = || sizes.next().flatten();
+    let bounds = explore::Bounds {
+        shared: next()?.into(),
+        capacity: next()?.into(),
+        environments: next()?.into(),
+        faults: next()?,
+        mishaps: next()?,
+        idles: more.iter().any(|word| word == "idles"),
+        freezes: more.iter().any(|word| word == "freezes"),
+        ..explore::LEAST
+    };
+    Some(shared_world(&bounds).map(drop))
+}
+
+/// Explores a world of shared components, and tells of it.
+fn shared_world(bounds: &explore::Bounds) -> Result<explore::Report, Breach> {
+    let began = Instant::now();
+    let report = explore::explore(bounds)?;
+    let secs = began.elapsed().as_secs_f64();
+    let explore::Report { states, edges, decisions, .. } = report;
+    println!("explored shared {states} states, {edges} edges, {decisions} decisions in {secs:.1} s: {bounds:?}");
+    Ok(report)
+}
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let profile = match words.first().map(String::as_str) {
@@ -143,6 +173,7 @@ fn main() -> ExitCode {
             let done = match part {
                 "world" => one_world(&words[1..]),
                 "plans" => some_plans(&words[1..]),
+                "shared" => one_shared_world(&words[1..]),
                 _ => None,
             };
             return match done {
@@ -248,9 +279,7 @@ fn told(bounds: &Bounds, report: &Report) {
 fn shared(profile: Profile) -> Result<Values, Breach> {
     let (mut values, mut counts) = (Values::new(), sharing::Counts::default());
     for bounds in profile.shared_worlds() {
-        let began = Instant::now();
-        let report = explore::explore(&bounds)?;
-        println!("explored shared {report:?} in {:.1} s: {bounds:?}", began.elapsed().as_secs_f64());
+        let report = shared_world(&bounds)?;
         *values.entry("shared_states").or_default() += report.states as u64;
         *values.entry("shared_edges").or_default() += report.edges as u64;
         counts.add(&report.counts);

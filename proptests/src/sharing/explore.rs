@@ -8,28 +8,31 @@
 //!
 //! What an environment does alone, in a namespace of its own, is no part of this: it is taken in one go here, and step
 //! by step in [`crate::explorer`].
+//!
+//! What a member does depends on itself and on what it looks at of the others ([`sights`]), so it is found out once for
+//! all states in which these are the same. That this comes to what it does in the whole cluster is compared for the first
+//! states of a world and for a part of the others.
+
+mod moves;
+mod sights;
 
 use super::{
     cluster::{Cluster, Environment, Shared},
     oracle::{self, Counts},
-    pass::{EnvironmentPass, Next, SharedPass, is_listed},
-    state::{BASE, Codec, Frozen, MEMBERS, State},
+    state::{BASE, Codec, MEMBERS, State},
 };
 use crate::{
-    explorer::graph::Rows,
+    explorer::{graph::Rows, intern::Interner},
     laws::{Breach, require},
 };
+use moves::{Asked, Maker, Move, Moves};
 use petri_machines::{
-    environment::{self, Command, Plan, SharedBlueprint, Sharing, Unsharing},
-    kernel::cycle::Ask,
-    names::{ComponentName, Digest, EnvironmentName, JobName, SharedName},
+    environment::{Plan, SharedBlueprint},
+    names::{ComponentName, Digest, EnvironmentName, SharedName},
+    shared::Roster,
 };
 use rustc_hash::FxHashMap;
-use std::{
-    collections::HashSet,
-    fmt::{self, Debug, Write as _},
-    hash::{DefaultHasher, Hasher as _},
-};
+use std::rc::Rc;
 
 /// A bounded world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +47,16 @@ pub struct Bounds {
     pub idles: bool,
     /// Jobs that may fail.
     pub faults: u8,
+    /// Crashes, blind looks and freezes; [`ANY`] for any number.
+    pub mishaps: u8,
     /// Whether operators freeze.
     pub freezes: bool,
     /// States after which exploring gives up: that is a failure, not a result.
     pub states_max: usize,
 }
+
+/// No bound.
+pub const ANY: u8 = u8::MAX;
 
 /// The smallest world: one shared component with one place, and one environment.
 pub const LEAST: Bounds = Bounds {
@@ -57,8 +65,9 @@ pub const LEAST: Bounds = Bounds {
     environments: 1,
     idles: false,
     faults: 0,
+    mishaps: ANY,
     freezes: false,
-    states_max: 8_000_000,
+    states_max: 20_000_000,
 };
 
 /// The worlds that take some seconds.
@@ -88,70 +97,107 @@ pub struct Report {
     pub states: usize,
     /// Edges.
     pub edges: usize,
+    /// Distinct sights that a member's moves were found out at.
+    pub decisions: usize,
     /// Sights of which all laws were asked.
     pub laws: usize,
     /// How often each invariant was asked.
     pub counts: Counts,
 }
 
-/// An edge that is taken in peace leads on; the others are what may happen besides.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Maker {
-    Peace,
-    User,
-    Fault,
+/// One thing that may happen to a member, as numbers.
+#[derive(Clone, Copy, Debug)]
+struct Effect {
+    maker: Maker,
+    what: u32,
+    cost: (u8, u8),
+    /// The member afterwards.
+    own: u32,
+    /// Lists of consumers that an environment wrote, or what tenants owe after a shared component wrote, by place.
+    others: [Option<u32>; MEMBERS],
+    touched: [bool; MEMBERS],
+    provider: bool,
+    frozen: u32,
 }
 
-/// An edge: who made it, what happened, where it leads.
-type Edge = (Maker, String, State);
+/// All that may happen to a member, and when the operator wants to look at it again.
+type Ways = Rc<(Vec<Effect>, Option<u64>)>;
 
-/// A key of what is passed over.
-#[derive(Clone, Debug)]
-enum Key {
-    Environment(EnvironmentName),
-    Shared(SharedName),
+/// One member of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Member {
+    Environment(usize),
+    Shared(usize),
+}
+
+/// What a member's moves depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Sight {
+    member: Member,
+    tenants: [u32; MEMBERS],
+    hosts: [u32; MEMBERS],
+    provider: bool,
+}
+
+/// How a part is seen by another member, or what becomes of it; each is found out once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Part {
+    Rival(u32),
+    Debtor(u32),
+    Counter(u32),
+    Neighbour(u32),
+    /// A host with another list of consumers.
+    Listed(u32, u32),
+    /// A tenant that owes something else.
+    Owing(u32, u32),
+    /// A tenant or a host at its place, at a later moment.
+    Tenant(usize, u32, u64),
+    Host(usize, u32, u64),
 }
 
 struct Explorer {
     codec: Codec,
+    bounds: Bounds,
+    labels: Interner<String>,
+    rosters: Interner<Roster>,
+    parts: FxHashMap<Part, u32>,
+    ways: FxHashMap<Sight, Ways>,
     numbers: FxHashMap<State, u32>,
     states: Vec<State>,
-    from: Vec<(u32, Box<str>)>,
-    asked: HashSet<u64>,
-    freezes: bool,
-    report: Report,
+    from: Vec<(u32, u32)>,
+    asked: Asked,
 }
+
+/// The first states whose moves are found in the whole cluster, too; after those, one in so many.
+const COMPARED_FIRST: usize = 256;
+const COMPARED: usize = 1_024;
 
 /// Explores a world to closure and checks the graph.
 ///
 /// # Errors
 /// The first breach, with the path to it.
 pub fn explore(bounds: &Bounds) -> Result<Report, Breach> {
-    let mut explorer = Explorer {
-        codec: Codec::default(),
-        numbers: FxHashMap::default(),
-        states: Vec::new(),
-        from: Vec::new(),
-        asked: HashSet::new(),
-        freezes: bounds.freezes,
-        report: Report::default(),
-    };
-    let first = explorer.codec.state(beginning(bounds), None, bounds.faults);
-    explorer.number(first, u32::MAX, "");
-    let (mut rows, mut at) = (Rows::default(), 0);
+    let beginning = beginning(bounds);
+    let mut explorer = Explorer::new(*bounds, Codec::new(&beginning));
+    let first = explorer.codec.state(&beginning, 0, (bounds.faults, bounds.mishaps));
+    let start = explorer.label("the beginning".to_owned());
+    explorer.number(first, u32::MAX, start);
+    let (mut rows, mut at, mut edges) = (Rows::default(), 0, Vec::new());
+    let mut report = Report::default();
     while let Some(state) = explorer.states.get(at).copied() {
         let number = u32::try_from(at).unwrap_or(u32::MAX);
-        let edges = explorer.out_of(&state).map_err(|breach| explorer.with_path(number, breach))?;
-        explorer.report.edges += edges.len();
+        edges.clear();
+        explorer.out_of(&state, at, &mut edges).map_err(|breach| explorer.with_path(number, breach))?;
+        report.edges += edges.len();
         let mut peace = Vec::new();
-        for (maker, what, to) in edges {
-            let to = explorer.number(to, number, &what);
+        for (maker, what, to) in edges.drain(..) {
+            let to = explorer.number(to, number, what);
             if to != number && maker == Maker::Peace {
                 peace.push(to);
             }
         }
         if peace.is_empty() {
-            let (cluster, _) = explorer.codec.cluster(&state);
+            let cluster = explorer.codec.cluster(&state);
             oracle::rests(&cluster).map_err(|breach| explorer.with_path(number, breach))?;
         }
         rows.push(true, peace);
@@ -161,9 +207,8 @@ pub fn explore(bounds: &Bounds) -> Result<Report, Breach> {
         at += 1;
     }
     rows.check().map_err(|(at, breach)| explorer.with_path(at, breach))?;
-    explorer.report.states = explorer.states.len();
-    explorer.report.laws = explorer.asked.len();
-    Ok(explorer.report)
+    let (states, decisions) = (explorer.states.len(), explorer.ways.len());
+    Ok(Report { states, decisions, laws: explorer.asked.sights.len(), counts: explorer.asked.counts, ..report })
 }
 
 fn named<T, E>(made: Result<T, E>) -> T {
@@ -196,13 +241,34 @@ fn beginning(bounds: &Bounds) -> Cluster {
     cluster
 }
 
+type Edge = (Maker, u32, State);
+
 impl Explorer {
-    fn number(&mut self, state: State, from: u32, what: &str) -> u32 {
+    fn new(bounds: Bounds, codec: Codec) -> Self {
+        Self {
+            codec,
+            bounds,
+            labels: Interner::default(),
+            rosters: Interner::default(),
+            parts: FxHashMap::default(),
+            ways: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            states: Vec::new(),
+            from: Vec::new(),
+            asked: Asked::default(),
+        }
+    }
+
+    fn label(&mut self, what: String) -> u32 {
+        self.labels.number(what)
+    }
+
+    fn number(&mut self, state: State, from: u32, what: u32) -> u32 {
         let next = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
         let number = *self.numbers.entry(state).or_insert(next);
         if number == next {
             self.states.push(state);
-            self.from.push((from, what.into()));
+            self.from.push((from, what));
         }
         number
     }
@@ -210,291 +276,240 @@ impl Explorer {
     fn with_path(&self, mut at: u32, breach: Breach) -> Breach {
         let mut path = Vec::new();
         while let Some((from, what)) = self.from.get(at as usize) {
-            path.push(what.to_string());
+            path.push(self.labels.value(*what).to_string());
             at = *from;
         }
         path.reverse();
         Breach { what: format!("{}\n{}", path.join("\n"), breach.what), ..breach }
     }
 
+    fn members(&self) -> impl Iterator<Item = Member> + use<> {
+        let (environments, shared) = (self.codec.environments.len(), self.codec.shared.len());
+        (0..environments).map(Member::Environment).chain((0..shared).map(Member::Shared))
+    }
+
     /// All that may happen next.
-    fn out_of(&mut self, state: &State) -> Result<Vec<Edge>, Breach> {
-        let (cluster, frozen) = self.codec.cluster(state);
-        let mut edges = Vec::new();
-        let environments = cluster.environments.keys().cloned().map(Key::Environment);
-        let keys: Vec<Key> = environments.chain(cluster.shared.keys().cloned().map(Key::Shared)).collect();
-        let mut next_at = None;
-        for key in &keys {
-            for blind in [false, true] {
-                let wake = self.pass(state, &cluster, frozen.as_ref(), (key, blind), &mut edges)?;
-                next_at = wake.into_iter().chain(next_at).min();
+    fn out_of(&mut self, state: &State, at: usize, edges: &mut Vec<Edge>) -> Result<(), Breach> {
+        let compared = at < COMPARED_FIRST || at.is_multiple_of(COMPARED);
+        let mut wake: Option<u64> = None;
+        for member in self.members() {
+            let ways = self.ways(state, member)?;
+            let begin = edges.len();
+            for effect in &ways.0 {
+                edges.extend(self.taken(state, member, effect));
             }
-        }
-        if let Some(at) = next_at {
-            let later = Cluster { now: at, ..cluster.clone() };
-            self.edge(Maker::Peace, "time goes by", (&cluster, later), frozen.as_ref(), state, &mut edges)?;
-        }
-        if let Some(Frozen { name, read, command, .. }) = &frozen {
-            let mut after = cluster.clone();
-            let done = super::apply::environment(&mut after, name, &mut read.clone(), command);
-            let what = format!("thawed {name} makes {command:?}: {done:?}");
-            self.edge(Maker::Fault, &what, (&cluster, after), None, state, &mut edges)?;
-        }
-        self.jobs(state, &cluster, frozen.as_ref(), &mut edges)?;
-        self.users(state, &cluster, frozen.as_ref(), &mut edges)?;
-        Ok(edges)
-    }
-
-    fn edge(
-        &mut self,
-        maker: Maker,
-        what: &str,
-        (before, after): (&Cluster, Cluster),
-        frozen: Option<&Frozen>,
-        state: &State,
-        edges: &mut Vec<Edge>,
-    ) -> Result<(), Breach> {
-        oracle::witness(before, &after, &mut self.report.counts)
-            .map_err(|breach| Breach { what: format!("{what}\n{}", breach.what), ..breach })?;
-        let to = self.codec.state(after, frozen.cloned(), state.faults);
-        edges.push((maker, what.to_owned(), to));
-        Ok(())
-    }
-
-    /// Passes over one object, and dies after each of the writes. Returns when it wants to look again.
-    fn pass(
-        &mut self,
-        state: &State,
-        from: &Cluster,
-        frozen: Option<&Frozen>,
-        (key, blind): (&Key, bool),
-        edges: &mut Vec<Edge>,
-    ) -> Result<Option<u64>, Breach> {
-        let (mut cluster, mut said) = (from.clone(), String::new());
-        let mut next = Next::Asks;
-        match key {
-            Key::Environment(name) => {
-                let mut pass = EnvironmentPass::begin()?;
-                while next == Next::Asks {
-                    if let Some(asked) = pass.frozen(name).filter(|_| self.freezes && frozen.is_none()) {
-                        let what = format!("{name} freezes before {:?}", asked.command);
-                        let now = (from, cluster.clone());
-                        self.edge(Maker::Fault, &what, now, Some(&asked), state, edges)?;
-                    }
-                    if let Ask::Apply(command) = &pass.ask {
-                        self.report.counts.asked(command);
-                    }
-                    let (before, alone) = (cluster.clone(), is_alone(&pass.ask));
-                    let (answer, what) = pass.answer(&mut cluster, name, blind)?;
-                    if self.is_news(&pass.ask, &answer) {
-                        pass.laws(&answer)?;
-                    }
-                    self.told(what, &mut said, (&before, &cluster), frozen, state, edges, alone)?;
-                    next = pass.go_on(answer)?;
-                }
-                self.go_on_alone(&mut cluster, name, blind)?;
+            if compared {
+                self.compare(state, member, &edges[begin..])?;
             }
-            Key::Shared(name) => {
-                let mut pass = SharedPass::begin()?;
-                while next == Next::Asks {
-                    let before = cluster.clone();
-                    let (answer, what) = pass.answer(&mut cluster, name, blind)?;
-                    if self.is_news(&pass.ask, &answer) {
-                        pass.laws(&answer)?;
-                    }
-                    self.told(what, &mut said, (&before, &cluster), frozen, state, edges, false)?;
-                    next = pass.go_on(answer)?;
-                }
-            }
+            wake = ways.1.into_iter().chain(wake).min();
         }
-        if !said.is_empty() {
-            let maker = if blind { Maker::Fault } else { Maker::Peace };
-            self.edge(maker, &said, (from, cluster), frozen, state, edges)?;
+        if let Some(at) = wake {
+            let what = self.label("time goes by".to_owned());
+            edges.push((Maker::Peace, what, self.later(state, at)));
         }
-        let Next::Over(wake) = next else { return Ok(None) };
-        Ok(wake.filter(|_| !blind).map(|wake| wake.at.0.max(BASE + 1)))
-    }
-
-    /// Takes note of a write; a crash may come right after it, but for what an environment does alone.
-    #[expect(clippy::too_many_arguments, reason = "what a write changed, and whereto")]
-    fn told(
-        &mut self,
-        what: Option<String>,
-        said: &mut String,
-        (before, after): (&Cluster, &Cluster),
-        frozen: Option<&Frozen>,
-        state: &State,
-        edges: &mut Vec<Edge>,
-        alone: bool,
-    ) -> Result<(), Breach> {
-        let Some(what) = what else { return Ok(()) };
-        let _ = writeln!(said, "  {what}");
-        if after == before || alone {
-            return oracle::witness(before, after, &mut self.report.counts);
-        }
-        self.edge(Maker::Fault, said, (before, after.clone()), frozen, state, edges)
-    }
-
-    /// Takes the rest of what an environment does alone in one go.
-    fn go_on_alone(
-        &mut self,
-        cluster: &mut Cluster,
-        name: &EnvironmentName,
-        blind: bool,
-    ) -> Result<(), Breach> {
-        const PASSES_MAX: usize = 12;
-        for _ in 0..PASSES_MAX {
-            let before = cluster.clone();
-            let mut next = before.clone();
-            let mut pass = EnvironmentPass::begin()?;
-            let mut alone = true;
-            loop {
-                let (answer, _) = pass.answer(&mut next, name, blind)?;
-                alone &= !matches!(pass.ask, Ask::Apply(_)) || is_alone(&pass.ask);
-                if pass.go_on(answer)? != Next::Asks {
-                    break;
-                }
-            }
-            if !alone || next == before || !has_work_alone(&before, &next, name) {
-                return Ok(());
-            }
-            *cluster = next;
+        if state.frozen > 0 {
+            edges.push(self.thawed(state)?);
         }
         Ok(())
     }
 
-    fn jobs(
-        &mut self,
-        state: &State,
-        cluster: &Cluster,
-        frozen: Option<&Frozen>,
-        edges: &mut Vec<Edge>,
-    ) -> Result<(), Breach> {
-        let names: Vec<JobName> = cluster.jobs.keys().cloned().collect();
-        for name in names {
-            let mut after = cluster.clone();
-            let Some(job) = after.jobs.get_mut(&name) else { continue };
-            if job.deleting {
-                after.jobs.remove(&name);
-                let what = format!("{name} is gone");
-                self.edge(Maker::Peace, &what, (cluster, after), frozen, state, edges)?;
-                continue;
+    /// Finds out what may happen to a member, from what is looked at.
+    fn ways(&mut self, state: &State, member: Member) -> Result<Ways, Breach> {
+        let sight = self.sight(state, member);
+        if let Some(known) = self.ways.get(&sight) {
+            return Ok(Rc::clone(known));
+        }
+        let from = self.codec.join(&sight.tenants, &sight.hosts, sight.provider);
+        let mut asked = std::mem::take(&mut self.asked);
+        let mut moves = Moves::new(&from, &mut asked);
+        self.find(member, &mut moves)?;
+        let (all, wake) = (std::mem::take(&mut moves.all), moves.wake);
+        self.asked = asked;
+        let all = all.into_iter().map(|one| self.effect(&sight, &from, one)).collect();
+        let ways = Rc::new((all, wake));
+        self.ways.insert(sight, Rc::clone(&ways));
+        Ok(ways)
+    }
+
+    fn find(&self, member: Member, moves: &mut Moves<'_>) -> Result<(), Breach> {
+        match member {
+            Member::Environment(place) => {
+                let (name, uid) = &self.codec.environments[place];
+                moves.of_environment(name, uid)
             }
-            if job.ended.is_some() {
-                continue;
+            Member::Shared(place) => {
+                let (name, uid) = &self.codec.shared[place];
+                moves.of_shared(name, uid)
             }
-            job.ended = Some(true);
-            let job = job.clone();
-            let mut failed = after.clone();
-            after.effect(&job, false);
-            self.edge(Maker::Peace, &format!("{name} succeeds"), (cluster, after), frozen, state, edges)?;
-            let Some(faults) = state.faults.checked_sub(1) else { continue };
-            if let Some(job) = failed.jobs.get_mut(&name) {
-                job.ended = Some(false);
-            }
-            let state = State { faults, ..*state };
-            for works in [false, true] {
-                let mut after = failed.clone();
-                if works {
-                    after.effect(&job, true);
+        }
+    }
+
+    fn sight(&mut self, state: &State, member: Member) -> Sight {
+        let State { mut tenants, mut hosts, mut provider, .. } = *state;
+        match member {
+            Member::Environment(place) => {
+                for n in (0..self.codec.environments.len()).filter(|n| *n != place) {
+                    tenants[n] = self.part(Part::Rival(tenants[n]));
                 }
-                let what = format!("{name} fails, its work done: {works}");
-                self.edge(Maker::Fault, &what, (cluster, after), frozen, &state, edges)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn users(
-        &mut self,
-        state: &State,
-        cluster: &Cluster,
-        frozen: Option<&Frozen>,
-        edges: &mut Vec<Edge>,
-    ) -> Result<(), Breach> {
-        for (name, own) in cluster.environments.iter().filter(|(_, own)| !own.deletion) {
-            let mut after = cluster.clone();
-            let mut own = own.clone();
-            (own.deletion, own.version) = (true, own.version + 1);
-            match own.finalizer {
-                true => drop(after.environments.insert(name.clone(), own)),
-                false => drop(after.environments.remove(name)),
-            }
-            self.edge(Maker::User, &format!("delete {name}"), (cluster, after), frozen, state, edges)?;
-        }
-        for (name, own) in &cluster.shared {
-            let mut gone = own.clone();
-            (gone.deletion, gone.version) = (true, own.version + 1);
-            if !own.deletion {
-                let mut after = cluster.clone();
-                match own.finalizer {
-                    true => drop(after.shared.insert(name.clone(), gone)),
-                    false => drop(after.shared.remove(name)),
+                for host in hosts.iter_mut().take(self.codec.shared.len()) {
+                    *host = self.part(Part::Counter(*host));
                 }
-                self.edge(Maker::User, &format!("delete {name}"), (cluster, after), frozen, state, edges)?;
+                provider = false;
             }
-            let let_go = own.roster.abandoned.first().map(|one| one.uid.clone());
-            if let_go.is_some() && own.forget != let_go {
-                let mut after = cluster.clone();
-                after.forgotten.extend(let_go.clone());
-                let (forget, version) = (let_go, own.version + 1);
-                after.shared.insert(name.clone(), Shared { forget, version, ..own.clone() });
-                self.edge(Maker::User, &format!("forget at {name}"), (cluster, after), frozen, state, edges)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the laws were not asked of this sight yet.
-    fn is_news(&mut self, ask: &impl Debug, answer: &impl Debug) -> bool {
-        struct Fed<'a>(&'a mut DefaultHasher);
-        impl fmt::Write for Fed<'_> {
-            fn write_str(&mut self, text: &str) -> fmt::Result {
-                self.0.write(text.as_bytes());
-                Ok(())
+            Member::Shared(place) => {
+                for tenant in tenants.iter_mut().take(self.codec.environments.len()) {
+                    *tenant = self.part(Part::Debtor(*tenant));
+                }
+                for n in (0..self.codec.shared.len()).filter(|n| *n != place) {
+                    hosts[n] = self.part(Part::Neighbour(hosts[n]));
+                }
             }
         }
-        let mut hasher = DefaultHasher::new();
-        let _ = write!(Fed(&mut hasher), "{ask:?}{answer:?}");
-        self.asked.insert(hasher.finish())
+        Sight { member, tenants, hosts, provider }
     }
-}
 
-/// Whether an ask is a write within an environment's own namespace, or to the environment itself.
-fn is_alone(ask: &Ask<environment::Environment>) -> bool {
-    match ask {
-        Ask::Apply(command) => match command {
-            Command::Share(share) => matches!(share, Sharing::Bind { .. }),
-            Command::Cleanup(environment::Cleanup::Unshare(unshare)) => {
-                matches!(unshare, Unsharing::Unbind { .. })
+    fn part(&mut self, part: Part) -> u32 {
+        if let Some(known) = self.parts.get(&part) {
+            return *known;
+        }
+        let Codec { tenants, hosts, .. } = &mut self.codec;
+        let number = match part {
+            Part::Rival(tenant) => tenants.number(sights::rival(&tenants.value(tenant).clone())),
+            Part::Debtor(tenant) => tenants.number(sights::debtor(&tenants.value(tenant).clone())),
+            Part::Counter(host) => hosts.number(sights::counter(&hosts.value(host).clone())),
+            Part::Neighbour(host) => hosts.number(sights::neighbour(&hosts.value(host).clone())),
+            Part::Listed(host, roster) => {
+                let mut host = (**hosts.value(host)).clone();
+                host.own.iter_mut().for_each(|own| own.roster = (**self.rosters.value(roster)).clone());
+                hosts.number(host)
             }
-            _ => true,
-        },
-        Ask::Read | Ask::Observe(_) | Ask::Store { .. } | Ask::Notify(_) => false,
-    }
-}
-
-/// Whether a pass did anything alone: a pass that only stored is a step of its own.
-fn has_work_alone(before: &Cluster, after: &Cluster, name: &EnvironmentName) -> bool {
-    let own = |cluster: &Cluster| {
-        let own = cluster.environments.get(name)?;
-        Some((own.finalizer, own.space, own.bindings.clone()))
-    };
-    own(before) != own(after)
-}
-
-impl EnvironmentPass {
-    /// The write that an operator may freeze before, if it is about to make one.
-    fn frozen(&self, name: &EnvironmentName) -> Option<Frozen> {
-        let Ask::Apply(command) = &self.ask else { return None };
-        let at = match command {
-            Command::Share(Sharing::Register { at, .. })
-            | Command::Cleanup(environment::Cleanup::Unshare(
-                Unsharing::Release { at, .. } | Unsharing::Abandon { at, .. },
-            )) => at.shared.clone(),
-            _ => return None,
+            Part::Owing(tenant, debtor) => {
+                let mut tenant = (**tenants.value(tenant)).clone();
+                let debtor = (**tenants.value(debtor)).clone();
+                (tenant.obligations, tenant.forgotten) = (debtor.obligations, debtor.forgotten);
+                tenants.number(tenant)
+            }
+            Part::Tenant(place, tenant, at) => {
+                // Of the cluster only this place is looked at.
+                let cluster = self.codec.join(&[tenant; MEMBERS], &[0; MEMBERS], false);
+                self.codec.tenant(place, &Cluster { now: at, ..cluster })
+            }
+            Part::Host(place, host, at) => {
+                let cluster = self.codec.join(&[0; MEMBERS], &[host; MEMBERS], false);
+                self.codec.host(place, &Cluster { now: at, ..cluster })
+            }
         };
-        let read = self.read().cloned()?;
-        is_listed(command).then(|| Frozen { name: name.clone(), read, command: command.clone(), at })
+        self.parts.insert(part, number);
+        number
     }
+
+    fn effect(&mut self, sight: &Sight, from: &Cluster, one: Move) -> Effect {
+        let Move { maker, what, cost, after, frozen } = one;
+        let mut others = [None; MEMBERS];
+        let own = match sight.member {
+            Member::Environment(place) => {
+                for (other, (name, _)) in others.iter_mut().zip(&self.codec.shared) {
+                    let list = |cluster: &Cluster| cluster.shared.get(name).map(|own| own.roster.clone());
+                    let now = list(&after).filter(|now| list(from).as_ref() != Some(now));
+                    *other = now.map(|roster| self.rosters.number(roster));
+                }
+                self.codec.tenant(place, &after)
+            }
+            Member::Shared(place) => {
+                for (n, other) in others.iter_mut().enumerate().take(self.codec.environments.len()) {
+                    *other = Some(self.codec.tenant(n, &after)).filter(|now| *now != sight.tenants[n]);
+                }
+                self.codec.host(place, &after)
+            }
+        };
+        let (touched, provider) = (self.codec.touched(&after), after.provider);
+        let frozen = frozen.map_or(0, |frozen| self.codec.freeze(frozen, BASE));
+        Effect { maker, what: self.label(what), cost, own, others, touched, provider, frozen }
+    }
+
+    /// Returns where an effect leads, if the bounds allow it.
+    fn taken(&mut self, state: &State, member: Member, effect: &Effect) -> Option<Edge> {
+        let mut next = *state;
+        next.faults = state.faults.checked_sub(effect.cost.0)?;
+        next.mishaps = left(state.mishaps, effect.cost.1)?;
+        if effect.frozen > 0 {
+            (self.bounds.freezes && state.frozen == 0).then_some(())?;
+            next.frozen = effect.frozen;
+        }
+        match member {
+            Member::Environment(place) => {
+                next.tenants[place] = effect.own;
+                for (host, list) in next.hosts.iter_mut().zip(effect.others) {
+                    if let Some(list) = list {
+                        *host = self.part(Part::Listed(*host, list));
+                    }
+                }
+            }
+            Member::Shared(place) => {
+                (next.hosts[place], next.provider) = (effect.own, effect.provider);
+                for (tenant, owing) in next.tenants.iter_mut().zip(effect.others) {
+                    if let Some(owing) = owing {
+                        *tenant = self.part(Part::Owing(*tenant, owing));
+                    }
+                }
+            }
+        }
+        let overtaken = self.codec.aim(next.frozen).is_some_and(|aim| effect.touched[aim]);
+        next.frozen = if overtaken { 0 } else { next.frozen };
+        Some((effect.maker, effect.what, next))
+    }
+
+    fn later(&mut self, state: &State, at: u64) -> State {
+        let mut next = *state;
+        for (place, tenant) in next.tenants.iter_mut().enumerate().take(self.codec.environments.len()) {
+            *tenant = self.part(Part::Tenant(place, *tenant, at));
+        }
+        for (place, host) in next.hosts.iter_mut().enumerate().take(self.codec.shared.len()) {
+            *host = self.part(Part::Host(place, *host, at));
+        }
+        if state.frozen > 0 {
+            let frozen = (**self.codec.frozen.value(state.frozen - 1)).clone();
+            next.frozen = self.codec.freeze(frozen, at);
+        }
+        next
+    }
+
+    /// What was frozen comes, guarded by the version that it was read at.
+    fn thawed(&mut self, state: &State) -> Result<Edge, Breach> {
+        let whole = self.codec.cluster(state);
+        let frozen = (**self.codec.frozen.value(state.frozen - 1)).clone();
+        let (after, what) = moves::thaw(&whole, &frozen, &mut self.asked)?;
+        let what = self.label(what);
+        Ok((Maker::Fault, what, self.codec.state(&after, 0, (state.faults, state.mishaps))))
+    }
+
+    /// Finds a member's moves in the whole cluster: they must come to the same.
+    fn compare(&mut self, state: &State, member: Member, edges: &[Edge]) -> Result<(), Breach> {
+        let (whole, mut asked) = (self.codec.cluster(state), Asked::default());
+        let mut moves = Moves::new(&whole, &mut asked);
+        self.find(member, &mut moves)?;
+        let all = std::mem::take(&mut moves.all);
+        let mut found = Vec::new();
+        for Move { cost: (faults, mishaps), after, frozen, .. } in all {
+            let (Some(faults), Some(mishaps)) =
+                (state.faults.checked_sub(faults), left(state.mishaps, mishaps))
+            else {
+                continue;
+            };
+            let frozen = match frozen {
+                Some(_) if !self.bounds.freezes || state.frozen > 0 => continue,
+                Some(frozen) => self.codec.freeze(frozen, BASE),
+                None => state.frozen,
+            };
+            found.push(self.codec.state(&after, frozen, (faults, mishaps)));
+        }
+        let same = found.iter().eq(edges.iter().map(|(_, _, to)| to));
+        require("what a member does depends on what it looks at", same, || {
+            format!("{member:?}: {found:?} is not {edges:?}")
+        })
+    }
+}
+
+fn left(mishaps: u8, cost: u8) -> Option<u8> {
+    if mishaps == ANY { Some(ANY) } else { mishaps.checked_sub(cost) }
 }

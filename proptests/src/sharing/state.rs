@@ -1,19 +1,21 @@
-//! A state of a world of shared components: the cluster in its canonical form, as a few numbers.
+//! A state of a world of shared components: the cluster in its canonical form, taken apart, as a few numbers.
 //!
-//! What no decision can tell apart is the same state: every state is at the moment [`BASE`], deadlines that are over are
-//! at it, versions and generated values are counted anew. Serials stay as they are: faults, which bring them, are counted.
+//! A [`Tenant`] is an environment with all that is its own: obligations, Jobs, slices. A [`Host`] is a shared component
+//! with its Jobs and its instance secret. What no decision can tell apart is the same state: every state is at the moment
+//! [`BASE`], deadlines that are over are at it, versions and generated values are counted anew. Serials stay as they are:
+//! faults, which bring them, are counted.
 
-use super::cluster::{Cluster, Consumer, Environment, Job, Obligation, Shared};
+use super::cluster::{Cluster, Environment, Job, Obligation, Shared};
 use crate::explorer::intern::Interner;
 use petri_machines::{
     component,
     environment::Command,
     kernel::Timestamp,
-    names::{EnvironmentName, JobName, SharedName},
+    names::{ComponentName, EnvironmentName, JobName, SharedName, Uid},
     shared::Roster,
     slice,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The moment that every state is in.
 pub const BASE: u64 = 10_000;
@@ -35,104 +37,182 @@ pub struct Frozen {
     pub at: SharedName,
 }
 
-/// What there is besides environments and shared components.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Rest {
-    obligations: BTreeMap<Consumer, Obligation>,
-    jobs: BTreeMap<JobName, Job>,
-    provider: bool,
-    instance: BTreeSet<SharedName>,
-    slices: BTreeMap<(SharedName, Consumer), u64>,
-    forgotten: BTreeSet<petri_machines::names::Uid>,
-    frozen: Option<Frozen>,
+/// An environment, there or gone, with all that is its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tenant {
+    /// The object.
+    pub own: Option<Environment>,
+    /// What it owes, by component.
+    pub obligations: BTreeMap<ComponentName, Obligation>,
+    /// Its Jobs.
+    pub jobs: BTreeMap<JobName, Job>,
+    /// What was really made for it.
+    pub slices: BTreeMap<(SharedName, ComponentName), u64>,
+    /// Whether a person let it go.
+    pub forgotten: bool,
 }
 
-/// One state; 0 stands for what is not there.
+/// A shared component, there or gone, with all that is its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Host {
+    /// The object.
+    pub own: Option<Shared>,
+    /// The Jobs of its workload.
+    pub jobs: BTreeMap<JobName, Job>,
+    /// Whether its instance secret stands.
+    pub instance: bool,
+}
+
+/// One state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    pub(super) environments: [u32; MEMBERS],
-    pub(super) shared: [u32; MEMBERS],
-    pub(super) rest: u32,
-    /// Faults that may still happen.
+    /// The numbers of the tenants.
+    pub tenants: [u32; MEMBERS],
+    /// The numbers of the hosts.
+    pub hosts: [u32; MEMBERS],
+    /// The number of what is frozen, from 1; 0 for nothing.
+    pub frozen: u32,
+    /// Whether the provider is held.
+    pub provider: bool,
+    /// Jobs that may still fail.
     pub faults: u8,
+    /// Crashes, blind looks and freezes that may still come; [`u8::MAX`] for any number.
+    pub mishaps: u8,
 }
 
-/// Numbers for the parts of clusters.
-#[derive(Debug, Default)]
+/// Who is in a world, and numbers for the parts of its clusters.
+#[derive(Debug)]
 pub struct Codec {
-    environments: Interner<(EnvironmentName, Environment)>,
-    shared: Interner<(SharedName, Shared)>,
-    rests: Interner<Rest>,
+    /// The environments, by name.
+    pub environments: Vec<(EnvironmentName, Uid)>,
+    /// The shared components, by name.
+    pub shared: Vec<(SharedName, Uid)>,
+    /// Tenants.
+    pub tenants: Interner<Tenant>,
+    /// Hosts.
+    pub hosts: Interner<Host>,
+    /// What is frozen.
+    pub frozen: Interner<Frozen>,
 }
 
 impl Codec {
-    /// Returns the state of a cluster, and of a write that is on its way.
-    pub fn state(&mut self, cluster: Cluster, frozen: Option<Frozen>, faults: u8) -> State {
-        let (cluster, frozen) = canonical(cluster, frozen);
-        let (mut environments, mut shared) = ([0; MEMBERS], [0; MEMBERS]);
-        for (place, one) in environments.iter_mut().zip(cluster.environments) {
-            *place = self.environments.number(one) + 1;
+    /// Returns a codec for the members of this cluster.
+    pub fn new(cluster: &Cluster) -> Self {
+        let environments = cluster.environments.iter().map(|(name, own)| (name.clone(), own.uid.clone()));
+        let shared = cluster.shared.iter().map(|(name, own)| (name.clone(), own.uid.clone()));
+        Self {
+            environments: environments.collect(),
+            shared: shared.collect(),
+            tenants: Interner::default(),
+            hosts: Interner::default(),
+            frozen: Interner::default(),
         }
-        for (place, one) in shared.iter_mut().zip(cluster.shared) {
-            *place = self.shared.number(one) + 1;
+    }
+
+    /// Returns the state of a cluster; what is frozen comes beside it.
+    pub fn state(&mut self, cluster: &Cluster, frozen: u32, (faults, mishaps): (u8, u8)) -> State {
+        let (mut tenants, mut hosts) = ([0; MEMBERS], [0; MEMBERS]);
+        for (place, number) in tenants.iter_mut().enumerate().take(self.environments.len()) {
+            *number = self.tenant(place, cluster);
         }
-        let rest = Rest {
-            obligations: cluster.obligations,
-            jobs: cluster.jobs,
-            provider: cluster.provider,
-            instance: cluster.instance.into_keys().collect(),
-            slices: cluster.slices,
-            forgotten: cluster.forgotten,
-            frozen,
-        };
-        State { environments, shared, rest: self.rests.number(rest), faults }
+        for (place, number) in hosts.iter_mut().enumerate().take(self.shared.len()) {
+            *number = self.host(place, cluster);
+        }
+        let frozen = if self.overtakes(cluster, frozen) { 0 } else { frozen };
+        State { tenants, hosts, frozen, provider: cluster.provider, faults, mishaps }
     }
 
     /// Returns the cluster of a state.
-    pub fn cluster(&self, state: &State) -> (Cluster, Option<Frozen>) {
-        let there = |number: &&u32| **number > 0;
-        let environments = state.environments.iter().filter(there);
-        let shared = state.shared.iter().filter(there);
-        let rest = (**self.rests.value(state.rest)).clone();
-        let cluster = Cluster {
-            now: BASE,
-            uids: FRESH,
-            named: true,
-            environments: environments.map(|one| (**self.environments.value(one - 1)).clone()).collect(),
-            shared: shared.map(|one| (**self.shared.value(one - 1)).clone()).collect(),
-            obligations: rest.obligations,
-            jobs: rest.jobs,
-            provider: rest.provider,
-            instance: rest.instance.into_iter().map(|name| (name, FRESH)).collect(),
-            slices: rest.slices,
-            forgotten: rest.forgotten,
-        };
-        (cluster, rest.frozen)
+    pub fn cluster(&self, state: &State) -> Cluster {
+        self.join(&state.tenants, &state.hosts, state.provider)
+    }
+
+    /// Puts parts together.
+    pub fn join(&self, tenants: &[u32; MEMBERS], hosts: &[u32; MEMBERS], provider: bool) -> Cluster {
+        let mut cluster = Cluster { now: BASE, uids: FRESH, named: true, provider, ..Cluster::default() };
+        for ((name, uid), number) in self.environments.iter().zip(tenants) {
+            let Tenant { own, obligations, jobs, slices, forgotten } = (**self.tenants.value(*number)).clone();
+            cluster.environments.extend(own.map(|own| (name.clone(), own)));
+            let of = |component| (uid.clone(), component);
+            cluster.obligations.extend(obligations.into_iter().map(|(name, owed)| (of(name), owed)));
+            cluster.jobs.extend(jobs);
+            let slices = slices.into_iter().map(|((at, component), made)| ((at, of(component)), made));
+            cluster.slices.extend(slices);
+            cluster.forgotten.extend(forgotten.then(|| uid.clone()));
+        }
+        for ((name, _), number) in self.shared.iter().zip(hosts) {
+            let Host { own, jobs, instance } = (**self.hosts.value(*number)).clone();
+            cluster.shared.extend(own.map(|own| (name.clone(), own)));
+            cluster.jobs.extend(jobs);
+            cluster.instance.extend(instance.then(|| (name.clone(), FRESH)));
+        }
+        cluster
+    }
+
+    /// Returns the number of an environment and what is its own, as a cluster has it.
+    pub fn tenant(&mut self, place: usize, cluster: &Cluster) -> u32 {
+        let (name, uid) = &self.environments[place];
+        let mut own = cluster.environments.get(name).cloned();
+        if let Some(own) = &mut own {
+            canonical_environment(own, cluster.now);
+        }
+        let owed = cluster.obligations.iter().filter(|((one, _), _)| one == uid);
+        let mut obligations: BTreeMap<_, _> =
+            owed.map(|((_, component), owed)| (component.clone(), owed.clone())).collect();
+        let made = cluster.slices.iter().filter(|((_, (one, _)), _)| one == uid);
+        let mut slices: BTreeMap<_, _> =
+            made.map(|((at, (_, component)), made)| ((at.clone(), component.clone()), *made)).collect();
+        for (component, owed) in &mut obligations {
+            if let Some(made) = slices.get_mut(&(owed.shared.clone(), component.clone())) {
+                *made = if *made == owed.generated { FRESH } else { FRESH + 1 };
+            }
+            (owed.generated, owed.since) = (FRESH, BASE);
+        }
+        let (jobs, forgotten) = (jobs_of(cluster, uid), cluster.forgotten.contains(uid));
+        self.tenants.number(Tenant { own, obligations, jobs, slices, forgotten })
+    }
+
+    /// Returns the number of a shared component and what is its own, as a cluster has it.
+    pub fn host(&mut self, place: usize, cluster: &Cluster) -> u32 {
+        let (name, uid) = &self.shared[place];
+        let mut own = cluster.shared.get(name).cloned();
+        if let Some(own) = &mut own {
+            canonical_shared(own, cluster.now);
+        }
+        let (jobs, instance) = (jobs_of(cluster, uid), cluster.instance.contains_key(name));
+        self.hosts.number(Host { own, jobs, instance })
+    }
+
+    /// Which shared components are not as they were read at the beginning of a state.
+    pub fn touched(&self, cluster: &Cluster) -> [bool; MEMBERS] {
+        let mut touched = [false; MEMBERS];
+        for (touched, (name, _)) in touched.iter_mut().zip(&self.shared) {
+            *touched = cluster.shared.get(name).is_none_or(|own| own.version != FRESH);
+        }
+        touched
+    }
+
+    /// The place of the shared component that a frozen write is about.
+    pub fn aim(&self, frozen: u32) -> Option<usize> {
+        let frozen = self.frozen.value(frozen.checked_sub(1)?);
+        self.shared.iter().position(|(name, _)| *name == frozen.at)
+    }
+
+    /// Whether what is frozen was overtaken: it will be refused, so it is none.
+    fn overtakes(&self, cluster: &Cluster, frozen: u32) -> bool {
+        self.aim(frozen).is_some_and(|place| self.touched(cluster)[place])
+    }
+
+    /// Returns the number of what is frozen.
+    pub fn freeze(&mut self, mut frozen: Frozen, now: u64) -> u32 {
+        canonical_environment(&mut frozen.read, now);
+        self.frozen.number(frozen) + 1
     }
 }
 
-fn canonical(mut cluster: Cluster, frozen: Option<Frozen>) -> (Cluster, Option<Frozen>) {
-    let now = cluster.now;
-    // A write that has been overtaken will be refused: it is none.
-    let fresh = |frozen: &Frozen| cluster.shared.get(&frozen.at).is_some_and(|own| own.version == FRESH);
-    let mut frozen = frozen.filter(fresh);
-    if let Some(frozen) = &mut frozen {
-        environment(&mut frozen.read, now);
-    }
-    for own in cluster.environments.values_mut() {
-        environment(own, now);
-    }
-    for own in cluster.shared.values_mut() {
-        shared(own, now);
-    }
-    for (id, owed) in &mut cluster.obligations {
-        for (_, made) in cluster.slices.iter_mut().filter(|((at, one), _)| *at == owed.shared && one == id) {
-            *made = if *made == owed.generated { FRESH } else { FRESH + 1 };
-        }
-        (owed.generated, owed.since) = (FRESH, BASE);
-    }
-    cluster.now = BASE;
-    (cluster, frozen)
+fn jobs_of(cluster: &Cluster, owner: &Uid) -> BTreeMap<JobName, Job> {
+    let own = cluster.jobs.iter().filter(|(_, job)| job.owner == *owner);
+    own.map(|(name, job)| (name.clone(), job.clone())).collect()
 }
 
 /// Moves a deadline along with the clock; one that is over stays over.
@@ -140,7 +220,7 @@ fn shift(at: &mut Timestamp, now: u64) {
     at.0 = BASE + at.0.saturating_sub(now);
 }
 
-fn environment(own: &mut Environment, now: u64) {
+fn canonical_environment(own: &mut Environment, now: u64) {
     own.version = FRESH;
     for record in own.record.iter_mut().flat_map(|record| record.memory.slices.values_mut()) {
         match &mut record.phase {
@@ -165,7 +245,7 @@ fn environment(own: &mut Environment, now: u64) {
     }
 }
 
-fn shared(own: &mut Shared, now: u64) {
+fn canonical_shared(own: &mut Shared, now: u64) {
     own.version = FRESH;
     own.roster.consumers.iter_mut().for_each(|one| one.since = Timestamp(BASE));
     own.roster.abandoned.iter_mut().for_each(|one| one.at = Timestamp(BASE));
