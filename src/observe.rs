@@ -3,6 +3,7 @@
 //! Caches give breadth; a live read decides wherever a wrong answer would destroy: what a namespace is, and whether a
 //! Job has really ended.
 
+mod ahead;
 pub(crate) mod fold;
 mod furniture;
 mod inventory;
@@ -14,10 +15,10 @@ mod readiness;
 mod shared;
 mod slices;
 
+pub use ahead::Ahead;
 pub use inventory::Inventories;
 pub use jobs::Payloads;
 pub use ledger::Ledger;
-pub use namespaces::Ahead;
 pub use probe::Prober;
 pub use shared::SharedObservation;
 pub use slices::Sharing;
@@ -42,6 +43,7 @@ use petri_crds::{
 };
 use petri_machines::{
     environment::{ComponentView, FurnitureId, Identity, Invalid, Occupancy, Plan, Reason, Record, World},
+    job::JobView,
     kernel::{Seen, Timestamp, seen::Ignorance},
     names::{ComponentName, EnvironmentName, NameError, NamespaceName, Uid},
 };
@@ -128,7 +130,7 @@ impl Observer {
         own: &EphemeralEnvironment,
         identity: &Identity,
         record: &Record,
-        ahead: Option<Ahead>,
+        ahead: &Ahead,
     ) -> Observation {
         let namespaces = self.namespaces(identity, record, is_deleted(&own.metadata), ahead).await;
         let place = place(record, &namespaces, &identity.uid);
@@ -142,7 +144,8 @@ impl Observer {
             Seen::Unknown(why) => (Seen::Unknown(why), BTreeMap::new(), BTreeMap::new()),
             Seen::Known(intent) => (Seen::Known(intent.plan), intent.payloads, intent.furniture),
         };
-        let components = self.components(identity, record, &namespaces, &plan, &payloads, &mut recheck).await;
+        let jobs = self.jobs(identity, record, &namespaces, ahead, &mut recheck).await;
+        let components = self.components(identity, record, jobs, &plan, &payloads).await;
         let wanted = plan.known().and_then(|plan| plan.as_ref().ok());
         let furniture = self.furniture(record, wanted, is_deleted(&own.metadata)).await;
         let backend = self.backend(record, &made, &furniture).await;
@@ -264,12 +267,10 @@ impl Observer {
         &self,
         identity: &Identity,
         record: &Record,
-        namespaces: &petri_machines::environment::Namespaces,
+        jobs: Seen<BTreeMap<ComponentName, Seen<Vec<JobView>>>>,
         plan: &Seen<Result<Plan, Invalid>>,
         payloads: &BTreeMap<ComponentName, RenderedComponent>,
-        recheck: &mut Recheck,
     ) -> BTreeMap<ComponentName, ComponentView> {
-        let jobs = self.jobs(identity, record, namespaces, recheck).await;
         let mut names: BTreeSet<ComponentName> = record.memory.components.keys().cloned().collect();
         if let Seen::Known(Ok(plan)) = plan {
             names.extend(plan.components.iter().map(|component| component.name.clone()));

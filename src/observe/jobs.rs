@@ -1,6 +1,6 @@
 //! The Jobs of an environment, by component: from the caches, with their ends confirmed by live reads.
 
-use super::{Observer, Recheck, fold, ignorance};
+use super::{Ahead, Observer, Recheck, fold, ignorance};
 use crate::{
     client::{CALL_MAX, timed},
     error::CallError,
@@ -29,7 +29,7 @@ use std::{
 pub struct Payloads(Mutex<HashMap<Uid, BTreeMap<Uid, Option<Uid>>>>);
 
 impl Payloads {
-    fn get(&self, environment: &Uid, job: &Uid) -> Option<Option<Uid>> {
+    pub(super) fn get(&self, environment: &Uid, job: &Uid) -> Option<Option<Uid>> {
         self.lock().get(environment)?.get(job).cloned()
     }
 
@@ -67,6 +67,7 @@ impl Observer {
         identity: &Identity,
         record: &Record,
         namespaces: &Namespaces,
+        ahead: &Ahead,
         recheck: &mut Recheck,
     ) -> Seen<ByComponent> {
         if !(self.caches.jobs.is_ready() && self.caches.pods.is_ready()) {
@@ -83,7 +84,7 @@ impl Observer {
         let mut all = ByComponent::new();
         for component in names {
             let views = found.remove(&component).unwrap_or_default();
-            let views = match self.confirmed(identity, record, &component, views).await {
+            let views = match self.confirmed(identity, record, (&component, views), ahead).await {
                 Ok(views) => Seen::Known(views),
                 Err(error) => Seen::Unknown(ignorance(&error)),
             };
@@ -128,8 +129,8 @@ impl Observer {
         &self,
         identity: &Identity,
         record: &Record,
-        component: &ComponentName,
-        views: Vec<(NamespaceName, JobView)>,
+        (component, views): (&ComponentName, Vec<(NamespaceName, JobView)>),
+        ahead: &Ahead,
     ) -> Result<Vec<JobView>, CallError> {
         let child = record.memory.components.get(component);
         let attempt = child.and_then(component::Record::attempt);
@@ -141,10 +142,12 @@ impl Observer {
                 ailment.is_over(self.clock.now().after(CONFIRM_SECS), self.defaults.pod_failure_secs)
             });
             let confirmed = async {
-                if of_attempt && (ended || ended_soon) {
-                    self.live(&identity.uid, &namespace, &view.name, &view.uid).await
-                } else {
-                    Ok(Some(view.clone()))
+                if !(of_attempt && (ended || ended_soon)) {
+                    return Ok(Some(view.clone()));
+                }
+                match ahead.jobs.get(&view.uid) {
+                    Some(looked) => Ok(looked.clone()),
+                    None => self.live(&identity.uid, &namespace, &view.name, &view.uid).await,
                 }
             };
             // In whatever phase: one step may lead from it to an attempt that replaces this Job.

@@ -1,6 +1,6 @@
 //! What stands at the names of an environment's namespace, by live reads.
 
-use super::{Observer, ignorance};
+use super::{Ahead, Observer, ignorance};
 use crate::{
     client::{CALL_MAX, timed},
     error::CallError,
@@ -24,13 +24,6 @@ const BLOCKERS: [&str; 5] = [
     "NamespaceFinalizersRemaining",
 ];
 
-/// A namespace that was read beside its environment, before the record could say which.
-#[derive(Debug)]
-pub struct Ahead {
-    name: NamespaceName,
-    found: Option<Namespace>,
-}
-
 /// Names that were looked at, and the first failure.
 struct Look<'a> {
     observer: &'a Observer,
@@ -39,27 +32,17 @@ struct Look<'a> {
 }
 
 impl Observer {
-    /// Reads the namespace that the cached environment names, so that a pass need not wait for its record first.
-    pub async fn namespace_ahead(&self, environment: &str) -> Option<Ahead> {
-        let cached = self.caches.environment(environment)?;
-        let name = cached.0.as_ref().ok()?.status.as_ref()?.target_namespace.clone()?;
-        let name = NamespaceName::new(name).ok()?;
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        let found = timed(CALL_MAX, api.get_opt(name.as_str())).await.ok()?;
-        Some(Ahead { name, found })
-    }
-
     /// Reads the decided name and every assigned one; the candidates too, as long as none of those can be had.
     pub(super) async fn namespaces(
         &self,
         identity: &Identity,
         record: &Record,
         leaving: bool,
-        ahead: Option<Ahead>,
+        ahead: &Ahead,
     ) -> Namespaces {
         let mut look = Look { observer: self, environment: &identity.uid, occupancy: BTreeMap::new() };
-        if let Some(Ahead { name, found }) = ahead {
-            look.occupancy.insert(name, occupancy(found.as_ref(), &identity.uid));
+        if let Some((name, found)) = &ahead.namespace {
+            look.occupancy.insert(name.clone(), occupancy(found.as_ref(), &identity.uid));
         }
         let binding = &record.memory.binding;
         if let Some(name) = binding.name() {

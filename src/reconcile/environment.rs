@@ -40,7 +40,7 @@ pub(super) struct Pass<'a> {
     key: &'a Key,
     api: Api<EphemeralEnvironment>,
     read: Option<Found>,
-    ahead: Option<Ahead>,
+    ahead: Ahead,
     observation: Option<Observation>,
     /// The record that was stored last, or found.
     record: Record,
@@ -65,7 +65,7 @@ impl<'a> Pass<'a> {
             key,
             api,
             read: None,
-            ahead: None,
+            ahead: Ahead::default(),
             observation: None,
             record: Record::default(),
             stored: false,
@@ -102,8 +102,8 @@ impl<'a> Pass<'a> {
             Ask::Observe(record) => {
                 let Some(found) = &self.read else { return Err(self.fault("observing before reading")) };
                 let (observer, began) = (&self.operator.observer, trace::now());
-                let ahead = self.ahead.take();
-                let observation = observer.observe(&found.object, &found.identity, &record, ahead).await;
+                let ahead = std::mem::take(&mut self.ahead);
+                let observation = observer.observe(&found.object, &found.identity, &record, &ahead).await;
                 if let Some(spans) = &mut self.spans {
                     spans.done("observe", began, None);
                 }
@@ -127,7 +127,7 @@ impl<'a> Pass<'a> {
             Api::namespaced(self.operator.client.clone(), namespace);
         let (observer, began) = (&self.operator.observer, trace::now());
         let own = timed(CALL_MAX, api.get_opt(&self.key.name));
-        let (own, ahead) = tokio::join!(own, observer.namespace_ahead(&self.key.name));
+        let (own, ahead) = tokio::join!(own, observer.ahead(&self.key.name));
         self.ahead = ahead;
         let found = match own {
             Ok(found) => found,

@@ -111,8 +111,8 @@ const USAGE: &str = "cargo proof                                         the who
 cargo proof standard                                what `cargo verify` has time for
 cargo proof plans FROM TO                           the plans of these seeds
 cargo proof world SPECS SPECS,FAULTS,RETRIES [TTL]  one world; `|` parts its specifications, as in `a:1; b:1<-a|a:2`
-cargo proof shared SHARED,CAPACITY,ENVIRONMENTS,FAULTS,MISHAPS [idles] [freezes]
-                                                    one world of shared components; 255 mishaps are any number";
+cargo proof shared SHARED,CAPACITY,ENVIRONMENTS,FAULTS,MISHAPS,DELETIONS [warm] [idles] [freezes]
+                                                    one world of shared components; 255 is any number";
 
 /// Lives the plans of a range of seeds.
 fn some_plans(words: &[String]) -> Option<Result<(), Breach>> {
@@ -145,8 +145,8 @@ fn one_shared_world(words: &[String]) -> Option<Result<(), Breach>> {
         shared: next()?.into(),
         capacity: next()?.into(),
         environments: next()?.into(),
-        faults: next()?,
-        mishaps: next()?,
+        budget: explore::Budget { faults: next()?, mishaps: next()?, deletions: next()? },
+        warm: more.iter().any(|word| word == "warm"),
         idles: more.iter().any(|word| word == "idles"),
         freezes: more.iter().any(|word| word == "freezes"),
         ..explore::LEAST
@@ -160,7 +160,9 @@ fn shared_world(bounds: &explore::Bounds) -> Result<explore::Report, Breach> {
     let report = explore::explore(bounds)?;
     let secs = began.elapsed().as_secs_f64();
     let explore::Report { states, edges, decisions, .. } = report;
-    println!("explored shared {states} states, {edges} edges, {decisions} decisions in {secs:.1} s: {bounds:?}");
+    println!(
+        "explored shared {states} states, {edges} edges, {decisions} decisions in {secs:.1} s: {bounds:?}"
+    );
     Ok(report)
 }
 

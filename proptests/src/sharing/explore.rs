@@ -16,6 +16,8 @@
 mod moves;
 mod sights;
 
+pub use super::state::{ANY, Budget};
+
 use super::{
     cluster::{Cluster, Environment, Shared},
     oracle::{self, Counts},
@@ -45,18 +47,15 @@ pub struct Bounds {
     pub environments: usize,
     /// Whether unused workloads go.
     pub idles: bool,
-    /// Jobs that may fail.
-    pub faults: u8,
-    /// Crashes, blind looks and freezes; [`ANY`] for any number.
-    pub mishaps: u8,
+    /// Whether the shared components are ready at the beginning.
+    pub warm: bool,
+    /// What may happen how often.
+    pub budget: Budget,
     /// Whether operators freeze.
     pub freezes: bool,
     /// States after which exploring gives up: that is a failure, not a result.
     pub states_max: usize,
 }
-
-/// No bound.
-pub const ANY: u8 = u8::MAX;
 
 /// The smallest world: one shared component with one place, and one environment.
 pub const LEAST: Bounds = Bounds {
@@ -64,15 +63,19 @@ pub const LEAST: Bounds = Bounds {
     capacity: 1,
     environments: 1,
     idles: false,
-    faults: 0,
-    mishaps: ANY,
+    warm: false,
+    budget: Budget { faults: 0, mishaps: ANY, deletions: ANY },
     freezes: false,
     states_max: 20_000_000,
 };
 
 /// The worlds that take some seconds.
 pub fn standard() -> Vec<Bounds> {
-    vec![LEAST, Bounds { idles: true, ..LEAST }, Bounds { faults: 1, ..LEAST }]
+    vec![
+        LEAST,
+        Bounds { idles: true, ..LEAST },
+        Bounds { budget: Budget { faults: 1, ..LEAST.budget }, ..LEAST },
+    ]
 }
 
 /// All worlds: two shared components, two environments, one place and two.
@@ -110,7 +113,7 @@ pub struct Report {
 struct Effect {
     maker: Maker,
     what: u32,
-    cost: (u8, u8),
+    cost: Budget,
     /// The member afterwards.
     own: u32,
     /// Lists of consumers that an environment wrote, or what tenants owe after a shared component wrote, by place.
@@ -171,6 +174,8 @@ struct Explorer {
 /// The first states whose moves are found in the whole cluster, too; after those, one in so many.
 const COMPARED_FIRST: usize = 256;
 const COMPARED: usize = 1_024;
+/// A long exploration says where it is after so many states.
+const TOLD: usize = 500_000;
 
 /// Explores a world to closure and checks the graph.
 ///
@@ -179,7 +184,8 @@ const COMPARED: usize = 1_024;
 pub fn explore(bounds: &Bounds) -> Result<Report, Breach> {
     let beginning = beginning(bounds);
     let mut explorer = Explorer::new(*bounds, Codec::new(&beginning));
-    let first = explorer.codec.state(&beginning, 0, (bounds.faults, bounds.mishaps));
+    let first = explorer.codec.state(&beginning, 0, bounds.budget);
+    let first = if bounds.warm { explorer.warmed(first)? } else { first };
     let start = explorer.label("the beginning".to_owned());
     explorer.number(first, u32::MAX, start);
     let (mut rows, mut at, mut edges) = (Rows::default(), 0, Vec::new());
@@ -205,10 +211,20 @@ pub fn explore(bounds: &Bounds) -> Result<Report, Breach> {
             format!("more than {} states, {} unexplored", bounds.states_max, explorer.states.len() - at)
         })?;
         at += 1;
+        if at.is_multiple_of(TOLD) {
+            let (known, ways) = (explorer.states.len(), explorer.ways.len());
+            eprintln!("explored {at} of {known} states so far, {ways} decisions");
+        }
     }
     rows.check().map_err(|(at, breach)| explorer.with_path(at, breach))?;
     let (states, decisions) = (explorer.states.len(), explorer.ways.len());
-    Ok(Report { states, decisions, laws: explorer.asked.sights.len(), counts: explorer.asked.counts, ..report })
+    Ok(Report {
+        states,
+        decisions,
+        laws: explorer.asked.sights.len(),
+        counts: explorer.asked.counts,
+        ..report
+    })
 }
 
 fn named<T, E>(made: Result<T, E>) -> T {
@@ -286,6 +302,22 @@ impl Explorer {
     fn members(&self) -> impl Iterator<Item = Member> + use<> {
         let (environments, shared) = (self.codec.environments.len(), self.codec.shared.len());
         (0..environments).map(Member::Environment).chain((0..shared).map(Member::Shared))
+    }
+
+    /// Lets the shared components do in peace all that they do alone.
+    fn warmed(&mut self, mut state: State) -> Result<State, Breach> {
+        for place in 0..self.codec.shared.len() {
+            let member = Member::Shared(place);
+            loop {
+                let ways = self.ways(&state, member)?;
+                let peace = ways.0.iter().filter(|effect| effect.maker == Maker::Peace);
+                let next: Vec<State> =
+                    peace.filter_map(|effect| Some(self.taken(&state, member, effect)?.2)).collect();
+                let Some(next) = next.into_iter().find(|next| *next != state) else { break };
+                state = next;
+            }
+        }
+        Ok(state)
     }
 
     /// All that may happen next.
@@ -430,8 +462,7 @@ impl Explorer {
     /// Returns where an effect leads, if the bounds allow it.
     fn taken(&mut self, state: &State, member: Member, effect: &Effect) -> Option<Edge> {
         let mut next = *state;
-        next.faults = state.faults.checked_sub(effect.cost.0)?;
-        next.mishaps = left(state.mishaps, effect.cost.1)?;
+        next.budget = state.budget.less(effect.cost)?;
         if effect.frozen > 0 {
             (self.bounds.freezes && state.frozen == 0).then_some(())?;
             next.frozen = effect.frozen;
@@ -480,7 +511,7 @@ impl Explorer {
         let frozen = (**self.codec.frozen.value(state.frozen - 1)).clone();
         let (after, what) = moves::thaw(&whole, &frozen, &mut self.asked)?;
         let what = self.label(what);
-        Ok((Maker::Fault, what, self.codec.state(&after, 0, (state.faults, state.mishaps))))
+        Ok((Maker::Fault, what, self.codec.state(&after, 0, state.budget)))
     }
 
     /// Finds a member's moves in the whole cluster: they must come to the same.
@@ -490,26 +521,18 @@ impl Explorer {
         self.find(member, &mut moves)?;
         let all = std::mem::take(&mut moves.all);
         let mut found = Vec::new();
-        for Move { cost: (faults, mishaps), after, frozen, .. } in all {
-            let (Some(faults), Some(mishaps)) =
-                (state.faults.checked_sub(faults), left(state.mishaps, mishaps))
-            else {
-                continue;
-            };
+        for Move { cost, after, frozen, .. } in all {
+            let Some(budget) = state.budget.less(cost) else { continue };
             let frozen = match frozen {
                 Some(_) if !self.bounds.freezes || state.frozen > 0 => continue,
                 Some(frozen) => self.codec.freeze(frozen, BASE),
                 None => state.frozen,
             };
-            found.push(self.codec.state(&after, frozen, (faults, mishaps)));
+            found.push(self.codec.state(&after, frozen, budget));
         }
         let same = found.iter().eq(edges.iter().map(|(_, _, to)| to));
         require("what a member does depends on what it looks at", same, || {
             format!("{member:?}: {found:?} is not {edges:?}")
         })
     }
-}
-
-fn left(mishaps: u8, cost: u8) -> Option<u8> {
-    if mishaps == ANY { Some(ANY) } else { mishaps.checked_sub(cost) }
 }

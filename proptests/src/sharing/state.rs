@@ -2,17 +2,18 @@
 //!
 //! A [`Tenant`] is an environment with all that is its own: obligations, Jobs, slices. A [`Host`] is a shared component
 //! with its Jobs and its instance secret. What no decision can tell apart is the same state: every state is at the moment
-//! [`BASE`], deadlines that are over are at it, versions and generated values are counted anew. Serials stay as they are:
-//! faults, which bring them, are counted.
+//! [`BASE`], deadlines that are over are at it, versions and generated values are counted anew; what is only shown (the
+//! status, but for what others look at, and the history) is left out. Serials stay as they are: faults, which bring them,
+//! are counted.
 
 use super::cluster::{Cluster, Environment, Job, Obligation, Shared};
 use crate::explorer::intern::Interner;
 use petri_machines::{
     component,
-    environment::Command,
+    environment::{self, Command, Condition, ConditionType, Reason},
     kernel::Timestamp,
     names::{ComponentName, EnvironmentName, JobName, SharedName, Uid},
-    shared::Roster,
+    shared::{self, Roster},
     slice,
 };
 use std::collections::BTreeMap;
@@ -74,10 +75,34 @@ pub struct State {
     pub frozen: u32,
     /// Whether the provider is held.
     pub provider: bool,
-    /// Jobs that may still fail.
+    /// What may still happen.
+    pub budget: Budget,
+}
+
+/// How often each thing may happen; [`ANY`] for any number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Budget {
+    /// Jobs that fail.
     pub faults: u8,
-    /// Crashes, blind looks and freezes that may still come; [`u8::MAX`] for any number.
+    /// Crashes, blind looks and freezes.
     pub mishaps: u8,
+    /// Objects that users delete.
+    pub deletions: u8,
+}
+
+/// No bound.
+pub const ANY: u8 = u8::MAX;
+
+impl Budget {
+    /// Returns what is left after something happened, if there is enough.
+    pub fn less(self, cost: Self) -> Option<Self> {
+        let less = |left: u8, cost| if left == ANY { Some(ANY) } else { left.checked_sub(cost) };
+        Some(Self {
+            faults: less(self.faults, cost.faults)?,
+            mishaps: less(self.mishaps, cost.mishaps)?,
+            deletions: less(self.deletions, cost.deletions)?,
+        })
+    }
 }
 
 /// Who is in a world, and numbers for the parts of its clusters.
@@ -110,7 +135,7 @@ impl Codec {
     }
 
     /// Returns the state of a cluster; what is frozen comes beside it.
-    pub fn state(&mut self, cluster: &Cluster, frozen: u32, (faults, mishaps): (u8, u8)) -> State {
+    pub fn state(&mut self, cluster: &Cluster, frozen: u32, budget: Budget) -> State {
         let (mut tenants, mut hosts) = ([0; MEMBERS], [0; MEMBERS]);
         for (place, number) in tenants.iter_mut().enumerate().take(self.environments.len()) {
             *number = self.tenant(place, cluster);
@@ -119,7 +144,7 @@ impl Codec {
             *number = self.host(place, cluster);
         }
         let frozen = if self.overtakes(cluster, frozen) { 0 } else { frozen };
-        State { tenants, hosts, frozen, provider: cluster.provider, faults, mishaps }
+        State { tenants, hosts, frozen, provider: cluster.provider, budget }
     }
 
     /// Returns the cluster of a state.
@@ -131,7 +156,8 @@ impl Codec {
     pub fn join(&self, tenants: &[u32; MEMBERS], hosts: &[u32; MEMBERS], provider: bool) -> Cluster {
         let mut cluster = Cluster { now: BASE, uids: FRESH, named: true, provider, ..Cluster::default() };
         for ((name, uid), number) in self.environments.iter().zip(tenants) {
-            let Tenant { own, obligations, jobs, slices, forgotten } = (**self.tenants.value(*number)).clone();
+            let Tenant { own, obligations, jobs, slices, forgotten } =
+                (**self.tenants.value(*number)).clone();
             cluster.environments.extend(own.map(|own| (name.clone(), own)));
             let of = |component| (uid.clone(), component);
             cluster.obligations.extend(obligations.into_iter().map(|(name, owed)| (of(name), owed)));
@@ -236,13 +262,30 @@ fn canonical_environment(own: &mut Environment, now: u64) {
             | slice::Phase::Gone { .. } => {}
         }
     }
-    for rollout in own.record.iter_mut().flat_map(|record| &mut record.memory.history) {
-        rollout.started_at = Timestamp(BASE);
-        rollout.ended_at = rollout.ended_at.map(|_| Timestamp(BASE));
+    if let Some(record) = &mut own.record {
+        (record.memory.observed, record.memory.history) = (0, Vec::new());
     }
-    if let Some(status) = &mut own.status {
-        status.deploy_started_at = status.deploy_started_at.map(|_| Timestamp(BASE));
-    }
+    own.status = own.status.as_ref().and_then(queued);
+}
+
+/// What others look at in an environment's status: that it waits for a place.
+fn queued(status: &environment::Status) -> Option<environment::Status> {
+    let waits = |one: &&Condition| {
+        one.reason == Reason::SharedComponentAtCapacity && one.kind == ConditionType::SharedComponentsReady
+    };
+    let waiting = status.conditions.iter().find(waits)?;
+    Some(environment::Status {
+        phase: "",
+        conditions: vec![Condition { message: String::new(), ..waiting.clone() }],
+        namespace: None,
+        namespace_uid: None,
+        url: None,
+        expires_at: None,
+        deploy_started_at: None,
+        observed_generation: 0,
+        components: Vec::new(),
+        history: Vec::new(),
+    })
 }
 
 fn canonical_shared(own: &mut Shared, now: u64) {
@@ -251,9 +294,12 @@ fn canonical_shared(own: &mut Shared, now: u64) {
     own.roster.abandoned.iter_mut().for_each(|one| one.at = Timestamp(BASE));
     if let Some(status) = &mut own.status {
         // The list is read from the object itself.
-        status.roster = Roster::default();
+        let ready = status.ready;
+        let (conditions, roster) = (Vec::new(), Roster::default());
+        *status = shared::Status { phase: "", conditions, ready, roster, observed_generation: 0 };
     }
     let Some(record) = &mut own.record else { return };
+    record.memory.observed = 0;
     if let Some(since) = &mut record.memory.idle_since {
         let over = now.saturating_sub(since.0).min(own.idle_secs.unwrap_or_default());
         *since = Timestamp(BASE - over);

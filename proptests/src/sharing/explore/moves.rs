@@ -6,7 +6,7 @@ use super::super::{
     cluster::{Cluster, Shared},
     oracle::{self, Counts},
     pass::{EnvironmentPass, Next, SharedPass, is_listed},
-    state::{BASE, Frozen},
+    state::{BASE, Budget, Frozen},
 };
 use crate::laws::Breach;
 use petri_machines::{
@@ -28,13 +28,17 @@ pub(super) enum Maker {
     Fault,
 }
 
+const FREE: Budget = Budget { faults: 0, mishaps: 0, deletions: 0 };
+const FAULT: Budget = Budget { faults: 1, ..FREE };
+const MISHAP: Budget = Budget { mishaps: 1, ..FREE };
+const DELETION: Budget = Budget { deletions: 1, ..FREE };
+
 /// One thing that may happen.
 #[derive(Clone, Debug)]
 pub(super) struct Move {
     pub(super) maker: Maker,
     pub(super) what: String,
-    /// Jobs that fail, and other mishaps.
-    pub(super) cost: (u8, u8),
+    pub(super) cost: Budget,
     pub(super) after: Cluster,
     /// What an operator freezes before.
     pub(super) frozen: Option<Frozen>,
@@ -92,7 +96,7 @@ impl<'a> Moves<'a> {
                     Some(own) => (own.deletion, own.version) = (true, own.version + 1),
                     None => drop(after.environments.remove(name)),
                 }
-                self.add(Maker::User, &format!("delete {name}"), (0, 0), after)?;
+                self.add(Maker::User, &format!("delete {name}"), DELETION, after)?;
             }
         }
         self.jobs(uid)
@@ -109,7 +113,7 @@ impl<'a> Moves<'a> {
                     Some(own) => (own.deletion, own.version) = (true, own.version + 1),
                     None => drop(after.shared.remove(name)),
                 }
-                self.add(Maker::User, &format!("delete {name}"), (0, 0), after)?;
+                self.add(Maker::User, &format!("delete {name}"), DELETION, after)?;
             }
             let let_go = own.roster.abandoned.first().map(|one| one.uid.clone());
             if let_go.is_some() && own.forget != let_go {
@@ -117,13 +121,13 @@ impl<'a> Moves<'a> {
                 after.forgotten.extend(let_go.clone());
                 let (forget, version) = (let_go, own.version + 1);
                 after.shared.insert(name.clone(), Shared { forget, version, ..own.clone() });
-                self.add(Maker::User, &format!("forget at {name}"), (0, 0), after)?;
+                self.add(Maker::User, &format!("forget at {name}"), FREE, after)?;
             }
         }
         self.jobs(uid)
     }
 
-    fn add(&mut self, maker: Maker, what: &str, cost: (u8, u8), after: Cluster) -> Result<(), Breach> {
+    fn add(&mut self, maker: Maker, what: &str, cost: Budget, after: Cluster) -> Result<(), Breach> {
         oracle::witness(self.from, &after, &mut self.asked.counts)
             .map_err(|breach| Breach { what: format!("{what}\n{}", breach.what), ..breach })?;
         self.all.push(Move { maker, what: what.to_owned(), cost, after, frozen: None });
@@ -136,7 +140,7 @@ impl<'a> Moves<'a> {
         while next == Next::Asks {
             if let Some(asked) = pass.frozen(name) {
                 let what = format!("{name} freezes before {:?}", asked.command);
-                self.add(Maker::Fault, &what, (0, 1), cluster.clone())?;
+                self.add(Maker::Fault, &what, MISHAP, cluster.clone())?;
                 self.all.last_mut().into_iter().for_each(|freezes| freezes.frozen = Some(asked.clone()));
             }
             if let Ask::Apply(command) = &pass.ask {
@@ -172,7 +176,7 @@ impl<'a> Moves<'a> {
     fn over(&mut self, said: String, cluster: Cluster, next: Next, blind: bool) -> Result<(), Breach> {
         if !said.is_empty() {
             let maker = if blind { Maker::Fault } else { Maker::Peace };
-            self.add(maker, &said, (0, u8::from(blind)), cluster)?;
+            self.add(maker, &said, if blind { MISHAP } else { FREE }, cluster)?;
         }
         if let (Next::Over(Some(wake)), false) = (next, blind) {
             self.wake = Some(wake.at.0.max(BASE + 1));
@@ -194,7 +198,7 @@ impl<'a> Moves<'a> {
             return oracle::witness(before, after, &mut self.asked.counts);
         }
         oracle::witness(before, after, &mut self.asked.counts)?;
-        self.add(Maker::Fault, said, (0, 1), after.clone())
+        self.add(Maker::Fault, said, MISHAP, after.clone())
     }
 
     fn jobs(&mut self, owner: &Uid) -> Result<(), Breach> {
@@ -202,7 +206,7 @@ impl<'a> Moves<'a> {
             let mut after = self.from.clone();
             if job.deleting {
                 after.jobs.remove(name);
-                self.add(Maker::Peace, &format!("{name} is gone"), (0, 0), after)?;
+                self.add(Maker::Peace, &format!("{name} is gone"), FREE, after)?;
                 continue;
             }
             if job.ended.is_some() {
@@ -211,14 +215,14 @@ impl<'a> Moves<'a> {
             let mut failed = self.from.clone();
             ends(&mut after, name, true);
             after.effect(job, false);
-            self.add(Maker::Peace, &format!("{name} succeeds"), (0, 0), after)?;
+            self.add(Maker::Peace, &format!("{name} succeeds"), FREE, after)?;
             ends(&mut failed, name, false);
             for works in [false, true] {
                 let mut after = failed.clone();
                 if works {
                     after.effect(job, true);
                 }
-                self.add(Maker::Fault, &format!("{name} fails, its work done: {works}"), (1, 0), after)?;
+                self.add(Maker::Fault, &format!("{name} fails, its work done: {works}"), FAULT, after)?;
             }
         }
         Ok(())

@@ -4,36 +4,14 @@ use super::super::{
     cluster::{Environment, Shared},
     state::{Host, Tenant},
 };
-use petri_machines::{
-    environment::{self, Plan},
-    shared::{Roster, Status},
-};
+use petri_machines::environment::Plan;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Another environment, as an environment's operator looks at it: whether it waits for a place, and for which.
 pub(super) fn rival(tenant: &Tenant) -> Tenant {
-    let waits = |status: &environment::Status| {
-        let waiting = |one: &&environment::Condition| {
-            one.reason == environment::Reason::SharedComponentAtCapacity
-                && one.kind == environment::ConditionType::SharedComponentsReady
-        };
-        status.conditions.iter().find(waiting).cloned()
-    };
-    let own = tenant.own.as_ref().map(|own| Environment {
-        status: own.status.as_ref().and_then(waits).map(|waiting| environment::Status {
-            phase: "",
-            conditions: vec![waiting],
-            namespace: None,
-            namespace_uid: None,
-            url: None,
-            expires_at: None,
-            deploy_started_at: None,
-            observed_generation: 0,
-            components: Vec::new(),
-            history: Vec::new(),
-        }),
-        ..present(own, own.plan.clone())
-    });
+    let seen =
+        |own: &Environment| Environment { status: own.status.clone(), ..present(own, own.plan.clone()) };
+    let own = tenant.own.as_ref().map(seen);
     Tenant {
         own,
         obligations: BTreeMap::new(),
@@ -67,13 +45,6 @@ pub(super) fn counter(host: &Host) -> Host {
         forget: None,
         record: None,
         release: None,
-        status: own.status.as_ref().map(|status| Status {
-            phase: "",
-            conditions: Vec::new(),
-            ready: status.ready,
-            roster: Roster::default(),
-            observed_generation: 0,
-        }),
         ..own.clone()
     });
     Host { own, jobs: BTreeMap::new(), instance: false }

@@ -1,0 +1,61 @@
+//! What is read beside the environment itself, before its record can say that it is needed: a pass that follows an event
+//! waits for one answer after the other, and the user waits with it.
+
+use super::{Observer, fold};
+use crate::client::{CALL_MAX, timed};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use petri_machines::{
+    job::{JobView, is_live},
+    names::{NamespaceName, Uid},
+};
+use std::collections::BTreeMap;
+
+/// Live reads that were made on the word of the caches. What is not among them is read when it is asked for.
+#[derive(Debug, Default)]
+pub struct Ahead {
+    /// The namespace that the cached status names.
+    pub(super) namespace: Option<(NamespaceName, Option<Namespace>)>,
+    /// Jobs that the cache saw end, by UID; `None` for those that are gone.
+    pub(super) jobs: BTreeMap<Uid, Option<JobView>>,
+}
+
+impl Observer {
+    /// Reads the namespace that the cached environment names, and the Jobs that have ended since the last pass.
+    pub async fn ahead(&self, environment: &str) -> Ahead {
+        let Some(cached) = self.caches.environment(environment) else { return Ahead::default() };
+        let Ok(cached) = cached.0.as_ref() else { return Ahead::default() };
+        let uid = Uid::new(cached.metadata.uid.clone().unwrap_or_default());
+        let named = cached.status.as_ref().and_then(|status| status.target_namespace.clone());
+        let (Ok(uid), Some(Ok(name))) = (uid, named.map(NamespaceName::new)) else { return Ahead::default() };
+        let (namespace, jobs) = tokio::join!(self.namespace_ahead(&name), self.ends_ahead(&uid, &name));
+        Ahead { namespace: namespace.map(|found| (name, found)), jobs }
+    }
+
+    async fn namespace_ahead(&self, name: &NamespaceName) -> Option<Option<Namespace>> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        timed(CALL_MAX, api.get_opt(name.as_str())).await.ok()
+    }
+
+    /// An end is looked at once: the Secret of a Job whose end was seen before is known.
+    async fn ends_ahead(&self, uid: &Uid, namespace: &NamespaceName) -> BTreeMap<Uid, Option<JobView>> {
+        let pods = self.caches.pods_of(uid.as_str());
+        let views = self
+            .caches
+            .jobs_of(uid.as_str())
+            .into_iter()
+            .filter(|job| job.metadata.namespace.as_deref() == Some(namespace.as_str()));
+        let views = views.filter_map(|job| fold::view(&job, &pods)).map(|(_, view)| view);
+        let news = views
+            .filter(|view| !is_live(view) && !view.deleting && self.payloads.get(uid, &view.uid).is_none());
+        let looks = news.map(|view| async move {
+            let (live, _) = tokio::join!(
+                self.live(uid, namespace, &view.name, &view.uid),
+                self.payload(uid, namespace, &view),
+            );
+            Some((view.uid, live.ok()?))
+        });
+        join_all(looks).await.into_iter().flatten().collect()
+    }
+}
