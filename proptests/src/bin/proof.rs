@@ -19,6 +19,10 @@ use std::{
     time::Instant,
 };
 
+/// Half of an exploration is making and dropping small values.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How much is proven.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Profile {
@@ -78,7 +82,7 @@ impl Profile {
                 ("lives", 10_000),
                 ("plans", 200_000),
                 ("laws", 300_000),
-                ("shared_states", 20_000),
+                ("shared_states", 2_000_000),
                 ("shared_plans", 50_000),
                 ("s5", 100_000),
                 ("s6", 100_000),
@@ -279,13 +283,16 @@ fn told(bounds: &Bounds, report: &Report) {
 
 /// Explores the worlds of shared components, and lives plans of them.
 fn shared(profile: Profile) -> Result<Values, Breach> {
-    let (mut values, mut counts) = (Values::new(), sharing::Counts::default());
-    for bounds in profile.shared_worlds() {
+    let all = Mutex::new((Values::new(), sharing::Counts::default()));
+    on_all_cores(profile.shared_worlds(), |bounds| {
         let report = shared_world(&bounds)?;
+        let (values, counts) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
         *values.entry("shared_states").or_default() += report.states as u64;
         *values.entry("shared_edges").or_default() += report.edges as u64;
         counts.add(&report.counts);
-    }
+        Ok(())
+    })?;
+    let (mut values, mut counts) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     counts.add(&sharing::live_all(0..profile.shared_plans())?);
     values.insert("shared_plans", profile.shared_plans());
     values.extend([("s5", counts.s5), ("s6", counts.s6), ("s7", counts.s7)]);
@@ -295,25 +302,36 @@ fn shared(profile: Profile) -> Result<Values, Breach> {
 /// Explores the worlds, as many at once as there are cores.
 fn explored(profile: Profile) -> Result<(Values, Found), Breach> {
     let all = Mutex::new((Values::new(), Found::default()));
-    let left = Mutex::new(profile.worlds());
+    on_all_cores(profile.worlds(), |bounds| {
+        let report = explore(&bounds)?;
+        told(&bounds, &report);
+        let (values, found) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
+        *values.entry("states").or_default() += report.states as u64;
+        *values.entry("edges").or_default() += report.edges as u64;
+        found.merge(report.found);
+        Ok(())
+    })?;
+    Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Does the last of the list first: the largest are there, and none is to be begun when all others have ended.
+fn on_all_cores<B: Send>(
+    list: Vec<B>,
+    work: impl Fn(B) -> Result<(), Breach> + Sync,
+) -> Result<(), Breach> {
+    let left = Mutex::new(list);
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let work = || -> Result<(), Breach> {
-        while let Some(bounds) = next() {
-            let report = explore(&bounds)?;
-            told(&bounds, &report);
-            let (values, found) = &mut *all.lock().unwrap_or_else(PoisonError::into_inner);
-            *values.entry("states").or_default() += report.states as u64;
-            *values.entry("edges").or_default() += report.edges as u64;
-            found.merge(report.found);
+    let works = || -> Result<(), Breach> {
+        while let Some(one) = next() {
+            work(one)?;
         }
         Ok(())
     };
     thread::scope(|scope| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let running: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let running: Vec<_> = (0..cores).map(|_| scope.spawn(works)).collect();
         running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| panic!("exploring panicked")))
-    })?;
-    Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+    })
 }
 
 /// Lives the plans on all cores; the first failure is cut down and printed as the scenario to keep.

@@ -78,17 +78,21 @@ pub fn standard() -> Vec<Bounds> {
     ]
 }
 
-/// All worlds: two shared components, two environments, one place and two.
+/// All worlds: two shared components, two environments, one place and two. Two by two begin with what is shared ready,
+/// and take few mishaps at a time: each further one multiplies all.
 pub fn all() -> Vec<Bounds> {
+    let few = |faults, mishaps, deletions| Budget { faults, mishaps, deletions };
+    let pair = Bounds { environments: 2, budget: few(0, 2, ANY), ..LEAST };
+    let square = Bounds { shared: 2, environments: 2, warm: true, ..LEAST };
     let mut all = standard();
     all.extend([
         Bounds { freezes: true, ..LEAST },
-        Bounds { shared: 2, ..LEAST },
-        Bounds { environments: 2, ..LEAST },
-        Bounds { environments: 2, freezes: true, ..LEAST },
-        Bounds { environments: 2, capacity: 2, ..LEAST },
-        Bounds { shared: 2, environments: 2, ..LEAST },
-        Bounds { shared: 2, environments: 2, capacity: 2, ..LEAST },
+        pair,
+        Bounds { capacity: 2, ..pair },
+        Bounds { freezes: true, warm: true, budget: few(0, 2, 2), ..pair },
+        Bounds { shared: 2, warm: true, budget: few(0, ANY, 1), ..LEAST },
+        Bounds { budget: few(0, 1, 2), ..square },
+        Bounds { capacity: 2, budget: few(0, 1, 1), ..square },
     ]);
     all
 }
