@@ -30,7 +30,7 @@ pub mod trail;
 pub mod view;
 
 use crate::{
-    client::{Clients, CountRequests},
+    client::{Clients, CountRequests, Denials},
     clock::Clock,
     telemetry::{
         health,
@@ -103,7 +103,8 @@ pub enum ServeError {
 pub async fn serve(config: Config, stopped: impl Future<Output = ()>) -> Result<(), ServeError> {
     let kube_config = kube::Config::infer().await?;
     let metrics = Metrics::default();
-    let client = Clients::unfenced(&kube_config, &CountRequests(metrics.common.clone()))?;
+    let client =
+        Clients::unfenced(&kube_config, &CountRequests::new(metrics.common.clone(), Denials::default()))?;
     let tracer = tracer(&config, &metrics)?;
     let authenticator = authenticator(&config, &metrics)?;
     let (stop, stopping) = watch::channel(false);

@@ -2,10 +2,12 @@
 //! another, none of which repeats a request by itself, and layers that count, fence and stamp.
 
 mod count;
+mod denials;
 mod fence;
 mod progress;
 
 pub use count::CountRequests;
+pub use denials::Denials;
 pub use fence::Fence;
 pub use progress::{Progress, Stamp};
 

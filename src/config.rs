@@ -72,6 +72,8 @@ pub struct Config {
     pub management_namespace: String,
     /// Where shared components and obligations are.
     pub shared_namespace: String,
+    /// The ClusterRole that the operator binds to itself in each workload namespace.
+    pub workload_cluster_role: String,
     /// Image of the deployer Jobs.
     pub deployer_image: String,
     /// How kubelet gets that image.
@@ -121,6 +123,9 @@ pub struct Settings {
     /// Namespace of shared components [default: petri-shared]
     #[arg(long, env = "PETRI_SHARED_NAMESPACE")]
     pub shared_namespace: Option<String>,
+    /// ClusterRole that the operator binds to itself in each workload namespace [default: petri-operator-workload]
+    #[arg(long, env = "PETRI_WORKLOAD_CLUSTER_ROLE")]
+    pub workload_cluster_role: Option<String>,
     /// Image of the deployer Jobs
     #[arg(long, env = "PETRI_DEPLOYER_IMAGE")]
     pub deployer_image: Option<String>,
@@ -197,6 +202,11 @@ impl Config {
         let config = Self {
             management_namespace: check.name("managementNamespace", settings.management_namespace, own),
             shared_namespace: check.name("sharedNamespace", settings.shared_namespace, "petri-shared"),
+            workload_cluster_role: check.role(
+                "workloadClusterRole",
+                settings.workload_cluster_role,
+                "petri-operator-workload",
+            ),
             deployer_image: check.image("deployerImage", settings.deployer_image, DEPLOYER_IMAGE),
             deployer_image_pull_policy: check
                 .pull_policy("deployerImagePullPolicy", settings.deployer_image_pull_policy),
@@ -270,6 +280,7 @@ impl Settings {
         Self {
             management_namespace: self.management_namespace.or(base.management_namespace),
             shared_namespace: self.shared_namespace.or(base.shared_namespace),
+            workload_cluster_role: self.workload_cluster_role.or(base.workload_cluster_role),
             deployer_image: self.deployer_image.or(base.deployer_image),
             deployer_image_pull_policy: self.deployer_image_pull_policy.or(base.deployer_image_pull_policy),
             deployer_cluster_roles: self.deployer_cluster_roles.or(base.deployer_cluster_roles),

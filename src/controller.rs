@@ -5,6 +5,7 @@
 
 pub mod cache;
 pub mod caches;
+pub mod definitions;
 pub mod key;
 pub mod program;
 pub mod queue;

@@ -96,6 +96,7 @@ fn settings(config: &Config) -> Settings {
         management_namespace: config.management_namespace.clone(),
         shared_namespace: config.shared_namespace.clone(),
         service_account: SERVICE_ACCOUNT.to_owned(),
+        workload_role: config.workload_cluster_role.clone(),
         deployer_image: config.deployer_image.clone(),
         deployer_pull_policy: config.deployer_image_pull_policy.as_str().to_owned(),
         deployer_cluster_roles: config.deployer_cluster_roles.clone(),
@@ -106,15 +107,13 @@ fn settings(config: &Config) -> Settings {
 
 impl Reconciler for Operator {
     async fn reconcile(&self, key: &Key) -> Requeue {
+        // Of the highest level, so that no line of any level is without it.
+        let span = || error_span!("reconcile", trace_id = Empty, span_id = Empty);
         match key.kind {
-            Kind::Environment => {
-                // Of the highest level, so that no line of any level is without it.
-                let span = error_span!("reconcile", trace_id = Empty, span_id = Empty);
-                environment::Pass::new(self, key).run().instrument(span).await
-            }
+            Kind::Environment => environment::Pass::new(self, key).run().instrument(span()).await,
             Kind::Template => judge::reconcile::<EnvironmentTemplate>(self, key).await,
             Kind::Provider => judge::reconcile::<SharedComponentProvider>(self, key).await,
-            Kind::SharedComponent => shared::Pass::new(self, key).run().await,
+            Kind::SharedComponent => shared::Pass::new(self, key).run().instrument(span()).await,
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct Settings {
     pub shared_namespace: String,
     /// The operator's own ServiceAccount, there.
     pub service_account: String,
+    /// The ClusterRole that it binds to itself in each workload namespace, made by the chart.
+    pub workload_role: String,
     /// Image of the deployer.
     pub deployer_image: String,
     /// When the kubelet pulls it; `IfNotPresent`, `Always` or `Never`.

@@ -5,6 +5,7 @@
 mod apiserver;
 mod audit;
 mod bad_input;
+mod chart;
 mod compat;
 mod conformance;
 mod faults;
@@ -14,6 +15,7 @@ mod golden;
 mod invariants;
 mod kill;
 mod life;
+mod metrics;
 mod refusals;
 mod replicas;
 mod repository;
@@ -24,6 +26,7 @@ mod traces;
 mod unruled;
 
 pub use faults::faults;
+pub use traces::SECRET;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -53,6 +56,7 @@ pub fn all() -> Vec<Case> {
     vec![
         case!("the API server refuses every bad object and takes every good one", refusals::run),
         case!("every rendering of the chart keeps the rules", refusals::chart),
+        case!("the API server takes every rendering of the chart", chart::dry_run),
         case!("the operator has the rights of the table and no others", refusals::rights),
         case!("the API server answers as the simulated one does", conformance::run),
         case!("a diamond of four goes from Pending to Ready to gone", life::diamond),
@@ -74,6 +78,7 @@ pub fn all() -> Vec<Case> {
         case!("a namespace deleted by hand is said, and the deletion still ends", bad_input::lost),
         case!("a chart from an HTTP repository deploys, and a missing version is said", repository::run),
         case!("a deploy is one trace from its generation to Ready, and no secret is in it", traces::run),
+        case!("every query of the dashboard has data, and an exemplar leads to a trace", metrics::run),
         case!("quota, limits, policy, copied secrets and route stand when it is Ready", furniture::run),
         case!(
             "an HTTPRoute is published when a Gateway took it, and without a Gateway API nothing breaks",
@@ -89,6 +94,8 @@ pub fn all() -> Vec<Case> {
             "of two API servers one is killed under load, and nothing that was answered is lost",
             replicas::scenario_246_two_replicas_one_killed_under_load_lose_nothing_and_both_serve_again
         ),
+        case!("an upgrade of the chart touches no Ready environment", chart::upgrade),
+        case!("of two installations side by side one is tested, drained and removed", chart::two),
         case!("the operator killed after each kind of write ends where it would have", kill::run),
     ]
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 mod cases;
+pub mod pages;
 mod rules;
 
 /// Is why a chart is not as it must be.
@@ -26,6 +27,10 @@ pub enum ChartsError {
     #[error("{}", .0.join("\n"))]
     Wrong(Vec<String>),
 }
+
+/// The version of the chart that an upgrade comes from: `helm package charts/petri` of the last commit that had it, kept
+/// as `e2e/fixtures/petri-VERSION.tgz`.
+pub const PREVIOUS: &str = "0.1.0";
 
 /// One definition for each kind; helm reads them through a link to where they are generated.
 const CRDS: usize = 4;
@@ -58,6 +63,21 @@ pub fn lint(helm: &Path) -> Result<usize, ChartsError> {
         other => wrong.push(format!("{CRDS} custom resource definitions were expected: {other:?}")),
     }
     if wrong.is_empty() { Ok(held) } else { Err(ChartsError::Wrong(wrong)) }
+}
+
+/// Renders the installing chart with every set of values that it must bear, as the release `petri` in this namespace.
+///
+/// Errors: helm cannot be started, or does not render.
+pub fn renderings(helm: &Path, namespace: &str) -> Result<Vec<(&'static str, String)>, ChartsError> {
+    let chart = path(cases::CHARTS[0]);
+    let wanted = cases::CASES.iter().filter(|case| case.chart == cases::CHARTS[0] && case.is_rendered());
+    let render = |case: &cases::Case| -> Result<(&'static str, String), ChartsError> {
+        let mut args = vec!["template", "petri", "--namespace", namespace, chart.as_str()];
+        args.extend(case.values.iter().flat_map(|value| ["--set-json", value]));
+        let rendered = run(helm, &args)?.map_err(|said| ChartsError::Wrong(vec![said]))?;
+        Ok((case.name, rendered))
+    };
+    wanted.map(render).collect()
 }
 
 /// Checks the alert rules and runs their tests; returns how many checks held.

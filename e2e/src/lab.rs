@@ -36,7 +36,7 @@ pub(crate) use command::run;
 pub use component::NAMES as COMPONENTS;
 pub use debian::promtool;
 pub use error::LabError;
-pub use gobuild::http_route_definition;
+pub use gobuild::{http_route_definition, monitoring_definitions};
 pub use process::Death;
 pub use progress::Progress;
 
@@ -214,6 +214,14 @@ impl Lab {
     /// Path of a program: one the lab has built (`helm`, `kubectl`, `etcd`…), else the name itself.
     pub fn bin(&self, name: &str) -> PathBuf {
         path(name)
+    }
+
+    /// A command of a program in the network of the cluster: it reaches pods and services as the node does. It ends with
+    /// its value.
+    pub fn inside(&self, program: impl AsRef<std::ffi::OsStr>) -> tokio::process::Command {
+        let mut inside = command("nsenter");
+        inside.arg(format!("--net={}", self.home.netns().display())).arg(program);
+        inside
     }
 
     /// Runs kubectl as the administrator, to its end; output is captured, and a failure is an error with it.

@@ -116,7 +116,11 @@ impl<G: Ground> Petri<'_, G> {
 
     /// Installs or upgrades the chart and waits until the operator serves.
     pub async fn helm_upgrade(&self, values: &[(&str, &str)]) -> Result<(), Error> {
-        let chart = checkout().join("charts/petri");
+        self.helm_chart(&checkout().join("charts/petri"), values).await
+    }
+
+    /// The same with another chart of that name.
+    pub async fn helm_chart(&self, chart: &Path, values: &[(&str, &str)]) -> Result<(), Error> {
         let mut helm = self.lab.cluster().helm();
         helm.args(["upgrade", "--install", "petri"]).arg(chart);
         helm.args(["--namespace", MANAGEMENT, "--create-namespace"]);

@@ -1,5 +1,6 @@
 //! Traces as they arrive: a real OTLP receiver, the spans as data, and the picture of one trace.
 
+mod collector;
 mod path;
 mod picture;
 mod receiver;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+pub use collector::Collector;
 pub use path::{Stretch, critical_path};
 pub use picture::{svg, text};
 pub use receiver::Receiver;

@@ -10,6 +10,7 @@ use crate::api_fuzz;
 use crate::cases;
 use crate::lab::{Lab, Options, Progress};
 use crate::petri::{self, Error, Petri, checkout};
+use crate::witness::Witness;
 
 /// The name of the cluster that the cases run on.
 const LAB: &str = "petri-verify";
@@ -140,6 +141,7 @@ async fn cluster(cases: Vec<cases::Case>, case: Option<&str>, kept: Option<&str>
         Err(error) => return broken("the installation", &error),
     };
     progress.clear();
+    let witness = Witness::start(&lab.client(), &[cases::SECRET]);
     let mut count = Count::default();
     for case in cases.into_iter().filter(|one| case.is_none_or(|part| one.name.contains(part))) {
         let started = Instant::now();
@@ -155,6 +157,14 @@ async fn cluster(cases: Vec<cases::Case>, case: Option<&str>, kept: Option<&str>
             }
         }
         count.add(Count::one(told.is_ok()));
+    }
+    match witness.judge() {
+        Ok(remark) => {
+            println!("ok               no secret is in what Petri's programs logged");
+            println!("                  {remark}");
+            count.add(Count::one(true));
+        }
+        Err(error) => count.add(broken("what was logged", &error)),
     }
     if kept.is_none()
         && let Err(error) = lab.down().await

@@ -52,13 +52,18 @@ const BUCKETS: [f64; 11] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self {
+        let metrics = Self {
             requests: Family::default(),
             duration: Took::new(BUCKETS),
             auth_failures: Family::default(),
             jwks_refresh: Family::default(),
             common: Common::default(),
+        };
+        // A query for them has an answer before the first of each.
+        for result in ["success", "failure"] {
+            metrics.jwks_refresh.get_or_create(&ResultLabel { result }).inc_by(0);
         }
+        metrics
     }
 }
 

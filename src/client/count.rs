@@ -1,4 +1,5 @@
-//! Counts requests to the API server by verb, resource and code.
+//! Counts requests to the API server by verb, resource and code, and remembers what was refused for lack of a right.
+use super::Denials;
 use crate::telemetry::metrics::{ApiLabels, Metrics};
 use axum::http::{Method, Request, Response, Uri};
 use futures::{FutureExt, TryFutureExt, future::BoxFuture};
@@ -7,13 +8,23 @@ use tower::{BoxError, Layer, Service};
 
 /// Counts into `petri_api_requests_total`.
 #[derive(Clone, Debug)]
-pub struct CountRequests(pub Metrics);
+pub struct CountRequests {
+    metrics: Metrics,
+    denials: Denials,
+}
+
+impl CountRequests {
+    /// Counts into these.
+    pub fn new(metrics: Metrics, denials: Denials) -> Self {
+        Self { metrics, denials }
+    }
+}
 
 impl<S> Layer<S> for CountRequests {
     type Service = Counted<S>;
 
     fn layer(&self, inner: S) -> Counted<S> {
-        Counted { inner, metrics: self.0.clone() }
+        Counted { inner, counts: self.clone() }
     }
 }
 
@@ -21,7 +32,7 @@ impl<S> Layer<S> for CountRequests {
 #[derive(Clone, Debug)]
 pub struct Counted<S> {
     inner: S,
-    metrics: Metrics,
+    counts: CountRequests,
 }
 
 impl<S, A, B> Service<Request<A>> for Counted<S>
@@ -41,11 +52,13 @@ where
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
         let (verb, resource) = classify(request.method(), request.uri());
-        let metrics = self.metrics.clone();
+        let place = place(request.uri()).map(str::to_owned);
+        let CountRequests { metrics, denials } = self.counts.clone();
         let answer = self.inner.call(request).err_into();
         async move {
             let outcome = answer.await;
             let code = outcome.as_ref().map_or(0, |answer: &Response<B>| answer.status().as_u16());
+            denials.answered(verb, &resource, place.as_deref(), code);
             metrics.api_requests.get_or_create(&ApiLabels { verb, resource, code }).inc();
             outcome
         }
@@ -87,6 +100,12 @@ fn classify(method: &Method, uri: &Uri) -> (&'static str, String) {
         _ => "other",
     };
     (verb, resource)
+}
+
+/// Names the namespace of a request, if it is about one.
+fn place(uri: &Uri) -> Option<&str> {
+    let (_, rest) = uri.path().split_once("/namespaces/")?;
+    rest.split('/').next()
 }
 
 #[cfg(test)]

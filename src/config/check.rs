@@ -61,6 +61,14 @@ impl Checked {
         value
     }
 
+    pub(super) fn role(&mut self, field: &'static str, value: Option<String>, default: &str) -> String {
+        let value = value.unwrap_or_else(|| default.to_owned());
+        if !is_role(&value) {
+            self.refuse(field, &value, "the name of a ClusterRole");
+        }
+        value
+    }
+
     pub(super) fn roles(&mut self, field: &'static str, value: Option<Vec<String>>) -> Vec<String> {
         let value: Vec<String> =
             value.unwrap_or_default().into_iter().filter(|role| !role.is_empty()).collect();
@@ -72,8 +80,7 @@ impl Checked {
             );
         }
         for role in &value {
-            // Role names may hold colons (`system:…`), unlike other names.
-            if !role.split(':').all(|part| is_dns_name(part, DNS_SUBDOMAIN_MAX)) {
+            if !is_role(role) {
                 self.refuse(field, role, "names of ClusterRoles");
             }
         }
@@ -173,6 +180,11 @@ fn is_dns_name(name: &str, max: usize) -> bool {
         && name.split('.').all(|label| {
             !label.is_empty() && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
         })
+}
+
+/// Names of roles may hold colons (`system:…`), unlike other names.
+fn is_role(name: &str) -> bool {
+    name.split(':').all(|part| is_dns_name(part, DNS_SUBDOMAIN_MAX))
 }
 
 /// Whether an OTLP endpoint is one.

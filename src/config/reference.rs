@@ -40,6 +40,7 @@ fn allowed() -> BTreeMap<&'static str, String> {
     let wrong = Settings {
         management_namespace: word(),
         shared_namespace: word(),
+        workload_cluster_role: word(),
         deployer_image: Some(String::new()),
         deployer_image_pull_policy: word(),
         deployer_cluster_roles: Some(vec!["!".to_owned()]),

@@ -91,6 +91,7 @@ fn names_images_addresses_and_levels_are_checked() {
     check_refused("managementNamespace: Upper", "managementNamespace");
     check_refused("managementNamespace: ''", "managementNamespace");
     check_refused("sharedNamespace: a.b", "sharedNamespace");
+    check_refused("workloadClusterRole: Not_ok", "workloadClusterRole");
     check_refused("deployerImage: ''", "deployerImage");
     check_refused("deployerImage: 'a b'", "deployerImage");
     check_refused("deployerImagePullPolicy: always", "Always, IfNotPresent or Never");

@@ -16,7 +16,8 @@ use petri_crds::{
     EnvironmentTemplate, EphemeralEnvironment, Phase, SharedComponent, SharedComponentProvider,
     meta::{LABEL_ENVIRONMENT_UID, SHARED_NAMESPACE},
 };
-use std::sync::Arc;
+use petri_machines::names::{JobName, Uid};
+use std::{sync::Arc, time::SystemTime};
 use tokio::sync::Notify;
 
 /// An own object that may not decode: one bad object must not hide the others.
@@ -178,6 +179,14 @@ impl Caches {
     /// Returns the Jobs labelled with an environment's UID, in all namespaces.
     pub fn jobs_of(&self, environment_uid: &str) -> Vec<Arc<Job>> {
         self.jobs.group(environment_uid)
+    }
+
+    /// Tells since when a Job of an owner stands, and where.
+    pub fn job_found(&self, owner: &Uid, name: &JobName) -> Option<(SystemTime, String)> {
+        let jobs = self.jobs_of(owner.as_str());
+        let job = jobs.iter().find(|one| one.metadata.name.as_deref() == Some(name.as_str()))?;
+        let since = job.metadata.creation_timestamp.as_ref()?.0.into();
+        Some((since, job.metadata.namespace.clone().unwrap_or_default()))
     }
 
     /// Returns the Job pods labelled with an environment's UID, in all namespaces.

@@ -16,6 +16,9 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Environment, Self::Template, Self::SharedComponent, Self::Provider];
+
     /// Returns the stable name used in logs and as the metric label `controller`.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,25 +1,26 @@
 //! Puts the runtime together: clients, watches, caches, queue, leadership, health and metrics.
 use crate::{
-    client::{Clients, CountRequests},
+    client::{Clients, CountRequests, Denials},
     clock::Clock,
     config::Config,
     controller::{
         Caches, Reconciler, Wakes,
+        definitions::Definitions,
         queue::queue,
         run::{Ended, Loop},
         watches::{Scope, Watches},
     },
     leader::{Elector, Leadership, Terms, identity},
     telemetry::{
-        health::{self, Probe},
-        metrics::Metrics,
+        health::{self, Probe, Report},
+        metrics::{Metrics, PHASES},
         signals::stopped,
         trace::{Source, Tracer},
     },
 };
 use kube::api::Api;
 use opentelemetry_otlp::ExporterBuildError;
-use petri_crds::{Phase, SharedComponent};
+use petri_crds::SharedComponent;
 use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 use tracing::info;
@@ -85,7 +86,8 @@ pub async fn operate<R: Reconciler>(
     let kube_config = kube::Config::infer().await?;
     let tracer = tracer(&config, &metrics)?;
     let stop = stopped().map_err(StartError::Signals)?;
-    let count = CountRequests(metrics.clone());
+    let (denials, definitions) = (Denials::default(), Definitions::default());
+    let count = CountRequests::new(metrics.clone(), denials.clone());
     let (elector, leadership) = election(&config, &Clients::unfenced(&kube_config, &count)?, clock);
     let clients = Clients::new(&kube_config, &count, &leadership)?;
 
@@ -96,7 +98,9 @@ pub async fn operate<R: Reconciler>(
     let caches = Arc::new(Caches::new(&config.management_namespace).with_shared(&config.shared_namespace));
     let (wakes, queue) = queue(config.workers, clock);
     let watches = Watches::start(clients.watch, &scope, Arc::clone(&caches), wakes.clone(), clock);
-    serve(&config, &watches, &caches, &metrics).await?;
+    let account = Account { denials, definitions: definitions.clone() };
+    serve(&config, &watches, &caches, &metrics, account).await?;
+    tokio::spawn(definitions.follow(clients.effects.clone()));
 
     let (release, released) = oneshot::channel();
     let election = elector.map(|elector| tokio::spawn(elector.run(released)));
@@ -153,11 +157,28 @@ fn election(config: &Config, client: &kube::Client, clock: Clock) -> (Option<Ele
     (Some(elector), leadership)
 }
 
+/// What readiness tells besides the watches.
+struct Account {
+    denials: Denials,
+    definitions: Definitions,
+}
+
+impl Account {
+    /// A definition that is too old keeps this process from taking over from one that works; a right that is missing
+    /// for one kind of work does not.
+    fn add(&self, report: &mut Report) {
+        report.ok &= self.definitions.are_new();
+        report.text.push_str(&self.definitions.text());
+        report.text.push_str(&self.denials.text());
+    }
+}
+
 async fn serve(
     config: &Config,
     watches: &Watches,
     caches: &Arc<Caches>,
     metrics: &Metrics,
+    account: Account,
 ) -> Result<(), StartError> {
     let watched = watches.watched();
     let live: Probe = {
@@ -166,7 +187,11 @@ async fn serve(
     };
     let ready: Probe = {
         let caches = Arc::clone(caches);
-        Arc::new(move || Watches::ready(&watched, &caches))
+        Arc::new(move || {
+            let mut report = Watches::ready(&watched, &caches);
+            account.add(&mut report);
+            report
+        })
     };
     let caches = Arc::clone(caches);
     let refresh = Arc::new(move |metrics: &Metrics| {
@@ -182,9 +207,6 @@ async fn serve(
     }
     Ok(())
 }
-
-const PHASES: [Phase; 5] =
-    [Phase::Pending, Phase::Deploying, Phase::Ready, Phase::Terminating, Phase::Failed];
 
 /// Counts the environments in each phase.
 fn by_phase(caches: &Caches) -> BTreeMap<&'static str, i64> {
@@ -205,4 +227,39 @@ fn consumers(caches: &Caches) -> BTreeMap<String, i64> {
         (shared.metadata.name.clone().unwrap_or_default(), held.into())
     };
     all.iter().filter_map(|shared| shared.0.as_ref().ok()).map(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+    use axum::{body::Body, http::Request};
+    use std::convert::Infallible;
+    use tower::service_fn;
+
+    #[tokio::test]
+    async fn an_address_that_is_in_use_is_named_and_refuses_the_start() {
+        let holder = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = holder.local_addr().unwrap();
+        let (taken, free) = (Some(address.to_string()), Some("127.0.0.1:0".to_owned()));
+        for (metrics_address, health_address) in [(taken.clone(), free.clone()), (free, taken)] {
+            let settings = Settings { metrics_address, health_address, ..Settings::default() };
+            let config = Config::load(None, settings, None).unwrap();
+            let caches = Arc::new(Caches::new("petri-system"));
+            let silent = service_fn(|_: Request<kube::client::Body>| {
+                futures::future::pending::<Result<axum::http::Response<Body>, Infallible>>()
+            });
+            let scope = Scope {
+                management_namespace: "petri-system".to_owned(),
+                shared_namespace: "petri-shared".to_owned(),
+            };
+            let (wakes, _queue) = queue(1, Clock);
+            let client = kube::Client::new(silent, "default");
+            let watches = Watches::start(client, &scope, Arc::clone(&caches), wakes, Clock);
+            let account = Account { denials: Denials::default(), definitions: Definitions::default() };
+            let error = serve(&config, &watches, &caches, &Metrics::default(), account).await.unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(&address.to_string()) && error.contains("in use"), "{error}");
+        }
+    }
 }

@@ -33,9 +33,7 @@ pub enum Needed {
     #[error("what lives cannot be read: {0}")]
     Unknown(#[from] CallError),
     /// Something lives that only the operator can take away.
-    #[error(
-        "{count} {kind} live and need the operator to go: {names}; delete them first, or set uninstall.drain=true"
-    )]
+    #[error("{count} {kind} live and need the operator to go: {names}; {advice}")]
     Living {
         /// Their kind, plural.
         kind: &'static str,
@@ -43,6 +41,8 @@ pub enum Needed {
         count: usize,
         /// Some of them.
         names: String,
+        /// What can be done.
+        advice: &'static str,
     },
 }
 
@@ -63,8 +63,10 @@ pub async fn check(client: Client, namespace: &str, what: Uninstall) -> Result<(
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
-    none("environments", names(&environments).await?)?;
-    none("shared components", names(&Api::<SharedComponent>::namespaced(client, namespace)).await?)
+    none("environments", names(&environments).await?, "delete them first, or upgrade with uninstall=drain")?;
+    // A drain deletes none of these: what they hold may be worth more than the uninstall.
+    let shared: Api<SharedComponent> = Api::namespaced(client, namespace);
+    none("shared components", names(&shared).await?, "delete them first, with the data that they hold")
 }
 
 async fn names<K>(api: &Api<K>) -> Result<Vec<String>, CallError>
@@ -76,7 +78,7 @@ where
     Ok(list.items.into_iter().filter_map(name).collect())
 }
 
-fn none(kind: &'static str, names: Vec<String>) -> Result<(), Needed> {
+fn none(kind: &'static str, names: Vec<String>, advice: &'static str) -> Result<(), Needed> {
     if names.is_empty() {
         return Ok(());
     }
@@ -85,7 +87,7 @@ fn none(kind: &'static str, names: Vec<String>) -> Result<(), Needed> {
     if count > NAMED_MAX {
         names.push("…".to_owned());
     }
-    Err(Needed::Living { kind, count, names: names.join(", ") })
+    Err(Needed::Living { kind, count, names: names.join(", "), advice })
 }
 
 #[cfg(test)]

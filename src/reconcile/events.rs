@@ -68,6 +68,11 @@ impl Refusals {
         before.as_deref() != Some(text)
     }
 
+    /// Gives the refusal that stands.
+    pub(super) fn of(&self, key: &Key) -> Option<String> {
+        self.lock().get(key).cloned()
+    }
+
     /// Begins anew: nothing is refused any more.
     pub(super) fn forget(&self, key: &Key) {
         self.lock().remove(key);

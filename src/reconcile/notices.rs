@@ -39,7 +39,10 @@ impl About<'_> {
 /// Logs and counts a notice; returns the event to publish, if it makes one.
 pub(super) fn say(notice: &Notice, about: &About<'_>, metrics: &Metrics) -> Option<Said> {
     match notice {
-        Notice::Moved { from, to, why } => Some(moved(from, to, why.as_ref(), about, metrics)),
+        Notice::Moved { from, to, signal, why } => {
+            log(from, to, signal, why.as_ref(), about);
+            Some(moved(from, to, why.as_ref(), about, metrics))
+        }
         Notice::Expired => {
             info!(environment = %about.identity.name, "time to live is over");
             Some(said("Expired", "Expire", "its time to live is over".to_owned()))
@@ -51,6 +54,23 @@ pub(super) fn say(notice: &Notice, about: &About<'_>, metrics: &Metrics) -> Opti
 
 fn said(reason: &'static str, action: &'static str, note: String) -> Said {
     Said { warning: false, reason, action, note, job: None }
+}
+
+/// The one line of a transition: the phase before and after, the signal that moved it, and the reason of the new one.
+fn log(
+    from: &'static str,
+    to: &'static str,
+    signal: &'static str,
+    why: Option<&(petri_machines::environment::Reason, String)>,
+    about: &About<'_>,
+) {
+    let environment = &about.identity.name;
+    match why {
+        Some((reason, message)) => {
+            warn!(%environment, from, to, signal, reason = reason.as_str(), message, "phase changed");
+        }
+        None => info!(%environment, from, to, signal, "phase changed"),
+    }
 }
 
 fn moved(
@@ -65,11 +85,9 @@ fn moved(
     }
     if let Some((reason, message)) = why {
         let reason = reason.as_str();
-        warn!(environment = %about.identity.name, from, to, reason, message, "phase changed");
         metrics.deploy_failures.get_or_create(&ReasonLabel { reason }).inc();
         return Said { warning: true, reason, action: to, note: message.clone(), job: None };
     }
-    info!(environment = %about.identity.name, from, to, "phase changed");
     if (from, to) == ("Terminating", "Terminating") {
         let note = "all that was deployed is gone; the namespace goes".to_owned();
         return said("CleanupComplete", "Transition", note);
@@ -168,3 +186,6 @@ fn component(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

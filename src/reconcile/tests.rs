@@ -30,6 +30,8 @@ struct Server {
     objects: BTreeMap<String, Value>,
     /// `None`: the connection breaks after the write was done.
     refusals: BTreeMap<&'static str, Option<(u16, &'static str)>>,
+    /// A field of the status that the definition does not know.
+    drops: Option<&'static str>,
     writes: Vec<String>,
     bodies: Vec<Value>,
 }
@@ -64,6 +66,12 @@ async fn serve(server: Shared, request: Request<kube::client::Body>) -> Result<R
     }
     if let Some(path) = path.strip_suffix("/status") {
         let mut object = body;
+        if let (Some(field), Some(status)) = (server.drops, object["status"].as_object_mut()) {
+            status.remove(field);
+        }
+        if server.objects.get(path).is_some_and(|held| held["status"] == object["status"]) {
+            return Ok(answer(200, &object));
+        }
         object["metadata"]["resourceVersion"] = json!(format!("{}1", object["metadata"]["resourceVersion"]));
         server.objects.insert(path.to_owned(), object.clone());
         return Ok(answer(200, &object));
@@ -76,7 +84,8 @@ fn answer(code: u16, body: &Value) -> Response<Body> {
 }
 
 fn refusal(code: u16, reason: &str) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason})
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": format!("refused: {reason}")})
 }
 
 fn template() -> EnvironmentTemplate {
@@ -170,6 +179,7 @@ fn new_environment() -> Stage {
     Stage::new(Some(template()), Some(environment(json!([]), json!({}))))
 }
 
+mod refused;
 mod shared;
 
 #[tokio::test]

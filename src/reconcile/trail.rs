@@ -1,11 +1,12 @@
-//! The traces of environments: one for each generation. What the machine decided is told by its record and its
-//! notices; it knows nothing of spans.
+//! The traces of environments and shared components: one for each generation. What the machine decided is told by its
+//! record and its notices; it knows nothing of spans.
 //!
 //! ```text
 //! deploy environment                       the generation, until it is ready or failed
 //! ├─ reconcile                             a pass that did something
 //! │  ├─ observe, store
 //! │  └─ create jobs                        one API write
+//! │     ├─ provision job                   a script's, in the shared namespace
 //! │     └─ deploy job                      until its outcome was accepted; linked to the attempt before
 //! │        └─ deployer                     the deployer's own: locate chart, read history, helm, write inventory
 //! └─ readiness                             from the accepted outcome until the component was ready
@@ -15,18 +16,20 @@
 //! it forgets is fractions of seconds, and the write that a Job came from.
 
 mod pass;
+mod subject;
 
-pub(super) use pass::{Spans, job_of};
+pub(super) use pass::{JobOf, Spans};
+pub(super) use subject::{Subject, Told};
 
 use crate::{
     controller::Key,
     telemetry::trace::{self, Span, Tracer},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use opentelemetry::trace::{SpanContext, SpanId};
 use opentelemetry_semantic_conventions::attribute::{K8S_JOB_NAME, K8S_NAMESPACE_NAME};
-use petri_crds::{EphemeralEnvironment, meta::ANNOTATION_TRACEPARENT};
+use petri_crds::meta::ANNOTATION_TRACEPARENT;
 use petri_machines::{
-    environment::{Identity, Phase, Record},
     job::Op,
     names::{ComponentName, JobName},
 };
@@ -39,18 +42,18 @@ use std::{
 /// Times of objects are whole seconds: an object that is younger than this is taken to be as old as its first pass.
 const CREATED_JUST_NOW: Duration = Duration::from_secs(2);
 
-/// What is under way in each environment.
+/// What is under way at each object.
 pub(super) struct Trails {
     tracer: Tracer,
     open: Mutex<HashMap<Key, Trail>>,
 }
 
-/// What one environment's generation has begun.
+/// What one object's generation has begun.
 #[derive(Clone, Debug)]
 struct Trail {
     generation: i64,
     root: SpanContext,
-    /// The caller's span, if the environment was made by one.
+    /// The caller's span, if the object was made by one.
     parent: Option<SpanContext>,
     /// The root of an earlier rollout of the same generation.
     earlier: Option<SpanContext>,
@@ -67,6 +70,8 @@ struct Trail {
 struct JobSpan {
     name: JobName,
     op: Op,
+    /// Where it is: a slice's Jobs are not where its environment is.
+    namespace: Option<String>,
     place: SpanContext,
     parent: SpanId,
     began: SystemTime,
@@ -78,41 +83,34 @@ impl Trails {
     }
 
     /// Begins or goes on with the trail of an object as it was read from `now` on; returns the place of its root.
-    fn found(
-        &self,
-        key: &Key,
-        own: &EphemeralEnvironment,
-        identity: &Identity,
-        record: &Record,
-        now: SystemTime,
-    ) -> SpanContext {
+    fn found(&self, key: &Key, own: &ObjectMeta, subject: &Subject, now: SystemTime) -> SpanContext {
         let mut open = self.lock();
         if let Some(trail) = open.get(key)
-            && trail.generation == identity.generation
+            && trail.generation == subject.generation
         {
             return trail.root.clone();
         }
-        let annotations = own.metadata.annotations.as_ref();
+        let annotations = own.annotations.as_ref();
         let parent = annotations.and_then(|all| trace::parse(all.get(ANNOTATION_TRACEPARENT)?));
         let id = parent.as_ref().map(SpanContext::trace_id);
-        let id = id.unwrap_or_else(|| trace::trace_id(&identity.uid, identity.generation));
+        let id = id.unwrap_or_else(|| trace::trace_id(&subject.uid, subject.generation));
         let sampled = match &parent {
             Some(parent) => self.tracer.is_on() && parent.is_sampled(),
             None => self.tracer.samples(id),
         };
         let mut trail = Trail {
-            generation: identity.generation,
-            root: root(id, identity, record, sampled),
+            generation: subject.generation,
+            root: root(id, subject, sampled),
             parent,
             earlier: None,
-            began: began(own, record, now),
-            is_over: rests(record) && record.memory.observed >= identity.generation,
+            began: began(own, subject, now),
+            is_over: subject.rest.is_some() && subject.observed >= subject.generation,
             jobs: BTreeMap::new(),
             failed: BTreeMap::new(),
             settling: BTreeMap::new(),
         };
         if let Some(before) = open.remove(key) {
-            self.close(&before, &identity.to_owned(), record, "superseded", None);
+            self.close(&before, subject, "superseded", None);
             trail.earlier = Some(before.root);
             trail.began = now;
             (trail.jobs, trail.failed, trail.settling) = (before.jobs, before.failed, before.settling);
@@ -123,13 +121,17 @@ impl Trails {
     }
 
     /// A record was stored: what rested may have begun anew, for a retry or because an input changed.
-    fn stored(&self, key: &Key, identity: &Identity, record: &Record) -> Option<SpanContext> {
+    fn stored(&self, key: &Key, subject: &Subject) -> Option<SpanContext> {
         let mut open = self.lock();
         let trail = open.get_mut(key)?;
-        if trail.is_over && !rests(record) {
+        if trail.is_over && subject.rest.is_none() {
             let (id, sampled) = (trail.root.trace_id(), trail.root.is_sampled());
-            let earlier = std::mem::replace(&mut trail.root, root(id, identity, record, sampled));
-            trail.earlier = Some(earlier);
+            let anew = match subject.rollout {
+                Some(_) => root(id, subject, sampled),
+                // No beginning is stored that could tell two rollouts of one generation apart.
+                None => trace::place(id, trace::fresh(id), sampled),
+            };
+            trail.earlier = Some(std::mem::replace(&mut trail.root, anew));
             trail.began = trace::now();
             trail.is_over = false;
         }
@@ -137,55 +139,36 @@ impl Trails {
     }
 
     /// Ends the trail when the record rests.
-    fn ended(&self, key: &Key, identity: &Identity, record: &Record) {
-        match &record.phase {
-            Phase::Ready { .. } => self.over(key, identity, record, "ready", None),
-            Phase::Failed { failure } => {
-                self.over(key, identity, record, "failed", Some(failure.reason.as_str()));
-            }
-            Phase::Pending | Phase::Deploying { .. } | Phase::Terminating { .. } => {}
+    fn ended(&self, key: &Key, subject: &Subject) {
+        if let Some((outcome, why)) = subject.rest {
+            self.over(key, subject, outcome, why);
         }
     }
 
-    fn over(
-        &self,
-        key: &Key,
-        identity: &Identity,
-        record: &Record,
-        outcome: &'static str,
-        why: Option<&'static str>,
-    ) {
+    fn over(&self, key: &Key, subject: &Subject, outcome: &'static str, why: Option<&'static str>) {
         if let Some(trail) = self.lock().get_mut(key) {
-            self.close(trail, identity, record, outcome, why);
+            self.close(trail, subject, outcome, why);
             trail.is_over = true;
         }
     }
 
-    fn close(
-        &self,
-        trail: &Trail,
-        identity: &Identity,
-        record: &Record,
-        outcome: &'static str,
-        why: Option<&'static str>,
-    ) {
+    fn close(&self, trail: &Trail, subject: &Subject, outcome: &'static str, why: Option<&'static str>) {
         if trail.is_over {
             return;
         }
         let now = trace::now();
-        let leaves = matches!(record.phase, Phase::Terminating { .. });
-        let name =
-            if leaves && outcome != "superseded" { "delete environment" } else { "deploy environment" };
+        let name = subject.root_name(subject.leaves && outcome != "superseded");
         let parent = trail.parent.as_ref().map_or(SpanId::INVALID, SpanContext::span_id);
+        let [name_key, uid_key, generation_key] = subject.keys();
         let mut span = Span::new(name, &trail.root, parent, trail.began, now)
-            .with("petri.environment.name", &identity.name)
-            .with("petri.environment.uid", &identity.uid)
-            .with("petri.environment.generation", trail.generation)
+            .with(name_key, &subject.name)
+            .with(uid_key, &subject.uid)
+            .with(generation_key, trail.generation)
             .with("petri.outcome", outcome)
             .event(outcome, now)
             .linked(trail.earlier.clone())
             .failed(why);
-        if let Some(namespace) = record.memory.binding.name() {
+        if let Some(namespace) = &subject.namespace {
             span = span.with(K8S_NAMESPACE_NAME, namespace);
         }
         self.tracer.emit(span);
@@ -205,7 +188,6 @@ impl Trails {
         component: &ComponentName,
         unseen: impl FnOnce(&SpanContext) -> Option<JobSpan>,
         failure: Option<&'static str>,
-        record: &Record,
         at: SystemTime,
     ) {
         let mut open = self.lock();
@@ -222,7 +204,7 @@ impl Trails {
             .with("petri.component", component)
             .linked(trail.failed.remove(component))
             .failed(failure);
-        if let Some(namespace) = record.memory.binding.name() {
+        if let Some(namespace) = &job.namespace {
             span = span.with(K8S_NAMESPACE_NAME, namespace);
         }
         self.tracer.emit(span);
@@ -245,7 +227,7 @@ impl Trails {
         self.tracer.emit(span.linked(Some(job)).failed(failure));
     }
 
-    /// Forgets an environment that is gone.
+    /// Forgets an object that is gone.
     pub(super) fn forget(&self, key: &Key) {
         self.lock().remove(key);
     }
@@ -256,31 +238,18 @@ impl Trails {
 }
 
 /// The first rollout of a life has no beginning to be told by: until there are two, the root is the generation's.
-fn root(
-    id: opentelemetry::trace::TraceId,
-    identity: &Identity,
-    record: &Record,
-    sampled: bool,
-) -> SpanContext {
-    let rollout = match record.memory.history.as_slice() {
-        [] | [_] => 0,
-        [.., last] => last.started_at.0,
-    };
-    let what = format!("{} {} {rollout}", identity.uid, identity.generation);
+fn root(id: opentelemetry::trace::TraceId, subject: &Subject, sampled: bool) -> SpanContext {
+    let rollout = subject.rollout.unwrap_or_default();
+    let what = format!("{} {} {rollout}", subject.uid, subject.generation);
     trace::place(id, trace::derived(id, &what), sampled)
 }
 
-fn rests(record: &Record) -> bool {
-    matches!(record.phase, Phase::Ready { .. } | Phase::Failed { .. })
-}
-
 /// When a generation began that this process sees for the first time.
-fn began(own: &EphemeralEnvironment, record: &Record, now: SystemTime) -> SystemTime {
-    let rollout = record.memory.history.last().filter(|rollout| rollout.ended_at.is_none());
-    let seconds = rollout.map(|rollout| SystemTime::UNIX_EPOCH + Duration::from_secs(rollout.started_at.0));
-    let is_first = own.metadata.generation == Some(1);
-    let created = own.metadata.creation_timestamp.as_ref().filter(|_| is_first).map(|at| at.0.into());
-    let began = created.or(seconds).unwrap_or(now);
+fn began(own: &ObjectMeta, subject: &Subject, now: SystemTime) -> SystemTime {
+    let rollout = subject.begun.map(|at| SystemTime::UNIX_EPOCH + Duration::from_secs(at));
+    let is_first = own.generation == Some(1);
+    let created = own.creation_timestamp.as_ref().filter(|_| is_first).map(|at| at.0.into());
+    let began = created.or(rollout).unwrap_or(now);
     if now.duration_since(began).is_ok_and(|age| age > CREATED_JUST_NOW) { began } else { now }
 }
 

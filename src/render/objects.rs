@@ -21,8 +21,6 @@ use std::collections::BTreeMap;
 
 /// The operator's RoleBinding in a workload namespace; the chart's admission policy knows the name.
 const OPERATOR_BINDING: &str = "petri-operator";
-/// The ClusterRole it refers to, made by the chart.
-const OPERATOR_ROLE: &str = "petri-operator-workload";
 /// What the deployer may do in a workload namespace: everything that a namespace's owner may.
 const DEPLOYER_ROLE: &str = "admin";
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -83,7 +81,7 @@ pub(super) fn operator_binding(
     cx: &RenderContext<'_>,
 ) -> Result<Made, RenderError> {
     let subject = subject(&cx.settings.service_account, &cx.settings.management_namespace);
-    binding(metadata(OPERATOR_BINDING, namespace, cx), OPERATOR_ROLE, subject)
+    binding(metadata(OPERATOR_BINDING, namespace, cx), &cx.settings.workload_role, subject)
 }
 
 pub(super) fn deployer_account(

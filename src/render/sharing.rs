@@ -19,8 +19,8 @@ use k8s_openapi::{
 use petri_crds::{
     JobScript, SharedComponent,
     meta::{
-        ANNOTATION_DIGEST, ANNOTATION_SERIAL, GENERATED_SECRET_KEY, LABEL_COMPONENT, LABEL_OP, LABEL_SHARED,
-        OP_OBLIGATION,
+        ANNOTATION_DIGEST, ANNOTATION_SERIAL, ANNOTATION_TRACEPARENT, GENERATED_SECRET_KEY, LABEL_COMPONENT,
+        LABEL_OP, LABEL_SHARED, OP_OBLIGATION,
     },
 };
 use petri_machines::{
@@ -235,11 +235,13 @@ fn script_job(
     let script: JobScript = serde_json::from_slice(&text.0)?;
     let shared = held.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_SHARED));
     let name = JobName::of(&cx.identity.uid, &cx.identity.name, component, op, serial);
+    let mut annotations = BTreeMap::from([(ANNOTATION_SERIAL.to_owned(), serial.to_string())]);
+    annotations.extend(cx.traceparent.map(|parent| (ANNOTATION_TRACEPARENT.to_owned(), parent.to_owned())));
     let metadata = ObjectMeta {
         name: Some(name.to_string()),
         namespace: Some(cx.settings.shared_namespace.clone()),
         labels: Some(labels(component, op.as_str(), shared.map(String::as_str).unwrap_or_default(), cx)),
-        annotations: Some([(ANNOTATION_SERIAL.to_owned(), serial.to_string())].into()),
+        annotations: Some(annotations),
         ..ObjectMeta::default()
     };
     let template = PodTemplateSpec {
@@ -289,6 +291,11 @@ fn pod(script: JobScript, obligation: &str, cx: &RenderContext<'_>) -> PodSpec {
             ..EnvVar::default()
         },
     ];
+    env.extend(cx.traceparent.map(|parent| EnvVar {
+        name: "TRACEPARENT".to_owned(),
+        value: Some(parent.to_owned()),
+        ..EnvVar::default()
+    }));
     env.extend(script.env.into_iter().map(own));
     let mut volumes = script.volumes;
     let mut mounts = script.volume_mounts;

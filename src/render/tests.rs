@@ -26,6 +26,7 @@ fn settings() -> Settings {
         management_namespace: "petri-system".to_owned(),
         shared_namespace: "petri-shared".to_owned(),
         service_account: "petri-operator".to_owned(),
+        workload_role: "petri-operator-workload".to_owned(),
         deployer_image: "docker.io/petri/deployer:dev".to_owned(),
         deployer_pull_policy: "IfNotPresent".to_owned(),
         deployer_cluster_roles: vec!["postgres-admin".to_owned()],

@@ -1,5 +1,8 @@
 //! The metrics of the product contract, in one registry. No label is unbounded.
+use crate::controller::Kind;
 use opentelemetry::trace::TraceId;
+use petri_crds::Phase;
+use petri_machines::{environment::Reason, job::Op};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{counter::Counter, exemplar::HistogramWithExemplars, family::Family, gauge::Gauge, info::Info},
@@ -141,7 +144,7 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self {
+        let metrics = Self {
             environments: Family::default(),
             phase_transitions: Family::default(),
             deploy_duration: Took::new(MINUTES),
@@ -157,9 +160,19 @@ impl Default for Metrics {
             api_requests: Family::default(),
             resync_found_work: Counter::default(),
             trace_spans: Family::default(),
-        }
+        };
+        metrics.begin();
+        metrics
     }
 }
+
+/// How a reconcile can end badly.
+const CLASSES: [&str; 8] =
+    ["retry", "backoff", "rejected", "fenced", "bug", "panic", "timeout", "undecodable"];
+
+/// The phases of an environment.
+pub(crate) const PHASES: [Phase; 5] =
+    [Phase::Pending, Phase::Deploying, Phase::Ready, Phase::Terminating, Phase::Failed];
 
 /// A reconcile is a few API calls of some milliseconds each; a slow one ends at the calls' time-outs.
 const MILLISECONDS: [f64; 11] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 20.0];
@@ -167,6 +180,37 @@ const MILLISECONDS: [f64; 11] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 
 const MINUTES: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0];
 
 impl Metrics {
+    /// Begins every series of a closed set with zero: what appears with its first event has no rate at that moment, and a
+    /// query for it has no answer before.
+    fn begin(&self) {
+        for phase in PHASES {
+            self.phase_transitions.get_or_create(&PhaseLabel { phase: phase.as_str() }).inc_by(0);
+        }
+        for reason in Reason::ALL.into_iter().filter(|reason| reason.fails()) {
+            self.deploy_failures.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc_by(0);
+        }
+        for op in Op::ALL {
+            for result in ["succeeded", "failed"] {
+                self.deployer_jobs.get_or_create(&JobLabels { op: op.as_str(), result }).inc_by(0);
+            }
+            if op.removes() {
+                self.forced_cleanups.get_or_create(&OpLabel { op: op.as_str() }).inc_by(0);
+            }
+        }
+        for controller in Kind::ALL.map(Kind::as_str) {
+            for class in CLASSES {
+                self.reconcile_errors.get_or_create(&ErrorLabels { controller, class }).inc_by(0);
+            }
+        }
+    }
+
+    /// Begins the series of spans, which a program without an endpoint has none of.
+    pub fn begin_spans(&self) {
+        for result in ["exported", "failed", "dropped"] {
+            self.trace_spans.get_or_create(&ResultLabel { result }).inc_by(0);
+        }
+    }
+
     /// Returns a registry that all clones of `self` count into.
     pub fn registry(&self) -> Registry {
         let mut registry = Registry::with_prefix("petri");
@@ -269,7 +313,7 @@ mod tests {
         metrics.api_requests.get_or_create(&api).inc();
         let trace = TraceId::from_hex("0af7651916cd43dd8448eb211c80319c").unwrap();
         metrics.reconciled("environment", Duration::from_millis(3), Some(trace));
-        let errors = ErrorLabels { controller: "environment", class: "conflict" };
+        let errors = ErrorLabels { controller: "environment", class: "rejected" };
         metrics.reconcile_errors.get_or_create(&errors).inc();
         let text = encode(&metrics.registry()).unwrap();
         for line in [
@@ -279,7 +323,7 @@ mod tests {
             "petri_resync_found_work_total 1",
             "petri_api_requests_total{verb=\"update\",resource=\"ephemeralenvironments/status\",code=\"409\"} 1",
             "petri_reconcile_duration_seconds_bucket{le=\"0.005\",controller=\"environment\"} 1 # {trace_id=\"0af7651916cd43dd8448eb211c80319c\"} 0.003",
-            "petri_reconcile_errors_total{controller=\"environment\",class=\"conflict\"} 1",
+            "petri_reconcile_errors_total{controller=\"environment\",class=\"rejected\"} 1",
             "petri_build_info{version=\"0.1.0\"} 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");

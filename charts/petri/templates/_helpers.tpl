@@ -1,7 +1,10 @@
 {{/* Names are fixed, not derived from the release: the operator, its admission policy and its RoleBindings agree on them. */}}
 {{- define "petri.serviceAccountName" -}}petri-operator{{- end }}
 
-{{- define "petri.workloadRoleName" -}}petri-operator-workload{{- end }}
+{{/* Of what is cluster-wide, several installations need several: nameSuffix tells them apart. */}}
+{{- define "petri.suffix" -}}{{ with .Values.nameSuffix }}-{{ . }}{{ end }}{{- end }}
+
+{{- define "petri.workloadRoleName" -}}petri-operator-workload{{ include "petri.suffix" . }}{{- end }}
 
 {{- define "petri.labels" -}}
 {{ include "petri.selectorLabels" . }}

@@ -23,6 +23,11 @@ enum Expected {
 use Expected::{Lines, Refused};
 
 impl Case {
+    /// Whether objects come of it.
+    pub(super) fn is_rendered(&self) -> bool {
+        matches!(self.expected, Lines(_))
+    }
+
     /// Compares what helm said with what was expected.
     pub(super) fn judge(&self, said: Result<String, String>) -> Result<(), String> {
         match (&self.expected, said) {
@@ -84,6 +89,26 @@ pub(super) const CASES: &[Case] = &[
             r#"deployerImage: "docker.io/petri/deployer:dev""#,
             "sharedNamespace: shared",
         ]),
+    ),
+    case(
+        "a second installation has cluster-wide names of its own",
+        PETRI,
+        &[r#"nameSuffix="two""#, r#"sharedNamespace.name="two-shared""#],
+        Lines(&[
+            "name: petri-operator-two",
+            "name: petri-operator-rolebindings-two",
+            "name: petri-view-two",
+            "workloadClusterRole: petri-operator-workload-two",
+            "object.roleRef.name == 'petri-operator-workload-two' &&",
+            r#"resourceNames: ["admin","petri-operator-workload-two"]"#,
+        ]),
+    ),
+    case("a suffix is part of a name", PETRI, &[r#"nameSuffix="-Two""#], Refused("nameSuffix")),
+    case(
+        "the deployer never gets a role of the operator's",
+        PETRI,
+        &[r#"deployer.clusterRoles=["petri-operator-workload-two"]"#],
+        Refused("clusterRoles"),
     ),
     case(
         "extra roles of the deployer are bindable, configured and admitted",

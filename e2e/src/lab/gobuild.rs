@@ -21,6 +21,12 @@ enum Source {
     Module(&'static str),
     /// `go install package@version`.
     Install(&'static str),
+    /// What this builder writes and compiles out of these modules: receivers, then exporters.
+    Assembled {
+        builder: &'static str,
+        receivers: &'static [&'static str],
+        exporters: &'static [&'static str],
+    },
 }
 
 /// One release and the programs taken from it.
@@ -71,6 +77,20 @@ const HELM: Release = Release {
     programs: &["helm"],
 };
 
+const COLLECTOR: Release = Release {
+    name: "otelcol",
+    version: pins::COLLECTOR,
+    source: Source::Assembled {
+        builder: "go.opentelemetry.io/collector/cmd/builder",
+        receivers: &["go.opentelemetry.io/collector/receiver/otlpreceiver"],
+        exporters: &["go.opentelemetry.io/collector/exporter/otlpexporter"],
+    },
+    programs: &["otelcol"],
+};
+
+/// What no cluster needs; built when it is asked for.
+const BESIDES: [Release; 1] = [COLLECTOR];
+
 /// Every release the lab is made of, in the order they are built.
 pub const RELEASES: [Release; 5] = [KUBERNETES, ETCD, CONTAINERD, COREDNS, HELM];
 
@@ -93,6 +113,7 @@ impl Release {
 pub fn program(name: &str) -> Option<PathBuf> {
     RELEASES
         .iter()
+        .chain(&BESIDES)
         .find(|release| release.programs.contains(&name))
         .map(|release| release.folder().join(name))
 }
@@ -104,7 +125,7 @@ pub fn folders() -> Vec<PathBuf> {
 
 /// Builds one program alone, if it is missing.
 pub async fn build_one(name: &str, progress: &Progress) -> Result<(), LabError> {
-    let found = RELEASES.iter().find_map(|release| {
+    let found = RELEASES.iter().chain(&BESIDES).find_map(|release| {
         let program = release.programs.iter().find(|program| **program == name)?;
         Some((release, *program))
     });
@@ -145,6 +166,16 @@ async fn build_program(release: &Release, program: &str) -> Result<(), LabError>
             go.env("GOBIN", &scratch).arg("install").args(["-ldflags", &stamps(release)]).arg(package);
             go
         }
+        Source::Assembled { builder, receivers, exporters } => {
+            std::fs::write(
+                scratch.join("builder.yaml"),
+                assembly(release, receivers, exporters).to_string(),
+            )?;
+            let mut go = go(&scratch);
+            go.arg("run").arg(format!("{builder}@v{}", release.version));
+            go.args(["--config", "builder.yaml", "--ldflags", &stamps(release)]);
+            go
+        }
         Source::Kubernetes | Source::Module(_) => {
             let mut go = go(&module(release).await?);
             let package = match release.source {
@@ -163,6 +194,19 @@ async fn build_program(release: &Release, program: &str) -> Result<(), LabError>
     let moved = built.and_then(|_| Ok(std::fs::rename(scratch.join(program), &path)?));
     let _ = std::fs::remove_dir_all(&scratch);
     moved
+}
+
+/// What the collector's builder is told: the parts, and to put the program where the others are put.
+fn assembly(release: &Release, receivers: &[&str], exporters: &[&str]) -> serde_json::Value {
+    let parts = |modules: &[&str]| -> Vec<_> {
+        let part = |module: &&str| serde_json::json!({"gomod": format!("{module} v{}", release.version)});
+        modules.iter().map(part).collect()
+    };
+    serde_json::json!({
+        "dist": {"name": release.name, "output_path": ".", "version": release.version},
+        "receivers": parts(receivers),
+        "exporters": parts(exporters),
+    })
 }
 
 /// Linker flags: small binaries that know their version. Unstamped Kubernetes components call themselves
@@ -219,6 +263,15 @@ async fn kubernetes_go_mod(folder: &Path, version: &str) -> Result<String, LabEr
 pub async fn http_route_definition() -> Result<PathBuf, LabError> {
     let folder = download(&std::env::temp_dir(), "sigs.k8s.io/gateway-api", pins::GATEWAY_API, "Dir").await?;
     Ok(folder.join("config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"))
+}
+
+/// Returns the definitions of ServiceMonitor and PrometheusRule as Prometheus' operator publishes them.
+pub async fn monitoring_definitions() -> Result<[PathBuf; 2], LabError> {
+    let module = "github.com/prometheus-operator/prometheus-operator";
+    let folder = download(&std::env::temp_dir(), module, pins::PROMETHEUS_OPERATOR, "Dir").await?;
+    let file =
+        |plural| folder.join(format!("example/prometheus-operator-crd/monitoring.coreos.com_{plural}.yaml"));
+    Ok(["servicemonitors", "prometheusrules"].map(file))
 }
 
 /// Fetches a module without building anything of it; `part` is the field of the Go tool's answer that is wanted.

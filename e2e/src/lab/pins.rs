@@ -12,8 +12,12 @@ pub const CONTAINERD: &str = "2.4.2";
 pub const COREDNS: &str = "1.15.0";
 /// Helm, run by the deployer.
 pub const HELM: &str = "4.3.1";
+/// The OpenTelemetry collector, assembled from its core modules.
+pub const COLLECTOR: &str = "0.165.0";
 /// Gateway API, of which only the definitions are used; 1.7 wants a newer Go.
 pub const GATEWAY_API: &str = "1.6.0";
+/// Prometheus' operator, of which only the definitions are used.
+pub const PROMETHEUS_OPERATOR: &str = "0.83.0";
 /// Language version written into the small Go modules that hold the pins for the Go tool.
 pub const GO_LANGUAGE: &str = "1.26.0";
 
@@ -49,7 +53,17 @@ mod tests {
 
     #[test]
     fn every_version_is_exact() {
-        for pin in [KUBERNETES, ETCD, CONTAINERD, COREDNS, HELM, GATEWAY_API, GO_LANGUAGE] {
+        for pin in [
+            KUBERNETES,
+            ETCD,
+            CONTAINERD,
+            COREDNS,
+            HELM,
+            COLLECTOR,
+            GATEWAY_API,
+            PROMETHEUS_OPERATOR,
+            GO_LANGUAGE,
+        ] {
             let numbers: Vec<_> = pin.split('.').map(str::parse::<u32>).collect();
             assert_eq!(numbers.len(), 3, "{pin} has not three parts");
             assert!(numbers.iter().all(Result::is_ok), "{pin} is not made of numbers");

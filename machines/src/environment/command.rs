@@ -266,6 +266,8 @@ pub enum Notice {
         from: &'static str,
         /// Where it is.
         to: &'static str,
+        /// The signal that it was moved by.
+        signal: &'static str,
         /// The stable reason of the new phase, and what a person needs to know.
         why: Option<(super::Reason, String)>,
     },

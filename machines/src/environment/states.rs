@@ -61,6 +61,8 @@ pub struct Cx<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) world: &'a World,
     pub(super) out: &'a mut Outbox<Command, Notice>,
+    /// The name of the signal that is handled.
+    pub(super) signal: &'static str,
 }
 
 impl Cx<'_> {
@@ -96,7 +98,7 @@ impl IntoStateMachine for Environment {
             }
         };
         rollout::close(to, cx);
-        cx.out.moved(Notice::Moved { from: from.name(), to: to.name(), why });
+        cx.out.moved(Notice::Moved { from: from.name(), to: to.name(), signal: cx.signal, why });
     }
 }
 
@@ -360,7 +362,7 @@ impl Machine for Environment {
         }
         let mut idle = Environment.uninitialized_state_machine();
         *idle.state_mut() = record.phase.clone();
-        let mut cx = Cx { memory: &mut record.memory, world, out };
+        let mut cx = Cx { memory: &mut record.memory, world, out, signal: signal.name() };
         // Runs entry actions towards the stored phase; there are none, on purpose.
         let mut machine = idle.init_with_context(&mut cx);
         machine.handle_with_context(&signal, &mut cx);

@@ -60,6 +60,54 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Lists every reason, in order.
+    pub const ALL: [Self; 19] = [
+        Self::TemplateNotFound,
+        Self::InvalidTTL,
+        Self::InvalidConfiguration,
+        Self::RenderFailed,
+        Self::NamespaceNotManaged,
+        Self::NamespaceLost,
+        Self::DeployFailed,
+        Self::ReadinessTimeout,
+        Self::ProvisionFailed,
+        Self::SharedComponentAtCapacity,
+        Self::SharedComponentNotReady,
+        Self::Progressing,
+        Self::ComponentUnavailable,
+        Self::Idle,
+        Self::Held,
+        Self::Ready,
+        Self::CleanedUp,
+        Self::AttemptsExhausted,
+        Self::NearExpiry,
+    ];
+
+    /// Tells whether a rollout can end by it.
+    pub fn fails(self) -> bool {
+        match self {
+            Self::TemplateNotFound
+            | Self::InvalidTTL
+            | Self::InvalidConfiguration
+            | Self::RenderFailed
+            | Self::NamespaceNotManaged
+            | Self::NamespaceLost
+            | Self::DeployFailed
+            | Self::ReadinessTimeout
+            | Self::ProvisionFailed => true,
+            Self::SharedComponentAtCapacity
+            | Self::SharedComponentNotReady
+            | Self::Progressing
+            | Self::ComponentUnavailable
+            | Self::Idle
+            | Self::Held
+            | Self::Ready
+            | Self::CleanedUp
+            | Self::AttemptsExhausted
+            | Self::NearExpiry => false,
+        }
+    }
+
     /// Returns the word in conditions and events.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -59,6 +59,8 @@ pub struct Cx<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) world: &'a World,
     pub(super) out: &'a mut Outbox<Command, Notice>,
+    /// The name of the signal that is handled.
+    pub(super) signal: &'static str,
 }
 
 impl Cx<'_> {
@@ -103,7 +105,7 @@ impl IntoStateMachine for Shared {
             | Phase::Ready { .. }
             | Phase::Terminating { .. } => None,
         };
-        cx.out.moved(Notice::Moved { from: from.name(), to: to.name(), why });
+        cx.out.moved(Notice::Moved { from: from.name(), to: to.name(), signal: cx.signal, why });
     }
 }
 
@@ -428,7 +430,7 @@ impl Machine for Shared {
         let signal = Signal::read(&record, world);
         let mut idle = Shared.uninitialized_state_machine();
         *idle.state_mut() = record.phase.clone();
-        let mut cx = Cx { memory: &mut record.memory, world, out };
+        let mut cx = Cx { memory: &mut record.memory, world, out, signal: signal.name() };
         // Runs entry actions towards the stored phase; there are none, on purpose.
         let mut machine = idle.init_with_context(&mut cx);
         machine.handle_with_context(&signal, &mut cx);

@@ -136,7 +136,7 @@ pub fn command(command: &Command) -> String {
 /// Moves of components are seen in the stored line; only what is more than that is told.
 fn notice(notice: &Notice) -> Option<String> {
     match notice {
-        Notice::Moved { from, to, why } => {
+        Notice::Moved { from, to, why, .. } => {
             let why = why
                 .as_ref()
                 .map_or(String::new(), |(reason, message)| format!(" ({}: {message})", reason.as_str()));

@@ -1,19 +1,19 @@
 //! The spans of one pass. A pass that did nothing leaves none: an idle environment is not told of.
 
-use super::{JobSpan, Trails};
+use super::{JobSpan, Subject, Told, Trails};
 use crate::{
     controller::{Key, Requeue},
     render::{Effect, Write},
     telemetry::trace::{self, Span},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use opentelemetry::trace::{SpanContext, SpanId, TraceId};
 use opentelemetry_semantic_conventions::attribute::{K8S_JOB_NAME, K8S_NAMESPACE_NAME};
-use petri_crds::EphemeralEnvironment;
 use petri_machines::{
-    component,
-    environment::{Cleanup, Command, Identity, Notice, Record},
+    environment::{Cleanup, Command, Identity, Sharing, Unsharing},
     job::Op,
     names::{ComponentName, JobName},
+    shared,
 };
 use std::time::SystemTime;
 
@@ -24,8 +24,8 @@ pub(in crate::reconcile) struct Spans<'a> {
     began: SystemTime,
     root: SpanContext,
     step: SpanContext,
-    /// The record that was found, for Jobs that an earlier process made.
-    before: Record,
+    /// The object as it was found, for Jobs that an earlier process made.
+    before: Subject,
     made: Vec<Span>,
 }
 
@@ -36,17 +36,45 @@ pub(in crate::reconcile) struct JobOf<'a> {
     name: JobName,
 }
 
-/// Tells whether a command creates a Job.
-pub(in crate::reconcile) fn job_of<'a>(command: &'a Command, identity: &Identity) -> Option<JobOf<'a>> {
-    let (component, op, serial) = match command {
-        Command::CreateJob { component, serial, .. } => (component, Op::Deploy, *serial),
-        Command::Cleanup(Cleanup::CreateUndeployJob { component, serial, .. }) => {
-            (component, Op::Undeploy, *serial)
-        }
-        _ => return None,
-    };
-    let name = JobName::of(&identity.uid, &identity.name, component, op, serial);
-    Some(JobOf { component, op, name })
+impl<'a> JobOf<'a> {
+    /// Tells whether a command of an environment creates a Job.
+    pub(in crate::reconcile) fn environment(command: &'a Command, identity: &Identity) -> Option<Self> {
+        let (component, op, serial) = match command {
+            Command::CreateJob { component, serial, .. } => (component, Op::Deploy, *serial),
+            Command::Share(Sharing::CreateProvisionJob { component, serial }) => {
+                (component, Op::Provision, *serial)
+            }
+            Command::Cleanup(Cleanup::CreateUndeployJob { component, serial, .. }) => {
+                (component, Op::Undeploy, *serial)
+            }
+            Command::Cleanup(Cleanup::Unshare(Unsharing::CreateDeprovisionJob { component, serial })) => {
+                (component, Op::Deprovision, *serial)
+            }
+            _ => return None,
+        };
+        Some(Self::new(component, op, serial, identity))
+    }
+
+    /// Tells whether a command of a shared component creates a Job.
+    pub(in crate::reconcile) fn shared(
+        command: &shared::Command,
+        component: &'a ComponentName,
+        identity: &Identity,
+    ) -> Option<Self> {
+        let (op, serial) = match command {
+            shared::Command::CreateJob { serial } => (Op::Deploy, *serial),
+            shared::Command::Cleanup(shared::Cleanup::CreateUndeployJob { serial }) => {
+                (Op::Undeploy, *serial)
+            }
+            _ => return None,
+        };
+        Some(Self::new(component, op, serial, identity))
+    }
+
+    fn new(component: &'a ComponentName, op: Op, serial: u64, identity: &Identity) -> Self {
+        let name = JobName::of(&identity.uid, &identity.name, component, op, serial);
+        Self { component, op, name }
+    }
 }
 
 impl<'a> Spans<'a> {
@@ -54,21 +82,18 @@ impl<'a> Spans<'a> {
     pub(in crate::reconcile) fn new(
         trails: &'a Trails,
         key: &'a Key,
-        own: &EphemeralEnvironment,
-        identity: &Identity,
-        record: &Record,
+        own: &ObjectMeta,
+        subject: Subject,
         began: SystemTime,
     ) -> Self {
-        let root = trails.found(key, own, identity, record, began);
+        let root = trails.found(key, own, &subject, began);
         let step = trace::place(root.trace_id(), trace::fresh(root.trace_id()), root.is_sampled());
-        let mut spans = Self { trails, key, began, root, step, before: record.clone(), made: Vec::new() };
+        let here = tracing::Span::current();
+        here.record("trace_id", tracing::field::display(step.trace_id()));
+        here.record("span_id", tracing::field::display(step.span_id()));
+        let mut spans = Self { trails, key, began, root, step, before: subject, made: Vec::new() };
         spans.done("read", began, None);
         spans
-    }
-
-    /// Gives the place of the pass.
-    pub(in crate::reconcile) fn step(&self) -> &SpanContext {
-        &self.step
     }
 
     /// Gives the trace, if it can be looked up.
@@ -90,8 +115,8 @@ impl<'a> Spans<'a> {
     }
 
     /// A record was stored.
-    pub(in crate::reconcile) fn stored(&mut self, identity: &Identity, record: &Record) {
-        if let Some(root) = self.trails.stored(self.key, identity, record) {
+    pub(in crate::reconcile) fn stored(&mut self, subject: &Subject) {
+        if let Some(root) = self.trails.stored(self.key, subject) {
             self.root = root;
         }
     }
@@ -131,34 +156,31 @@ impl<'a> Spans<'a> {
         };
         if let (Some(job), None) = (job, why) {
             let place = self.job_place(&job.name);
-            let parent = span.id();
-            let job_span = JobSpan { name: job.name.clone(), op: job.op, place, parent, began: trace::now() };
+            let (name, namespace) = (job.name.clone(), target.namespace.clone());
+            let job_span =
+                JobSpan { name, op: job.op, namespace, place, parent: span.id(), began: trace::now() };
             self.trails.created(self.key, job.component, job_span);
         }
         self.made.push(span);
     }
 
-    /// Tells what the machine's notices say of Jobs and components.
-    pub(in crate::reconcile) fn noticed(
+    /// Tells what the machine's notices say of Jobs and components; `found` knows since when a Job stands, and where.
+    pub(in crate::reconcile) fn noticed<'t>(
         &self,
-        notices: &[Notice],
-        identity: &Identity,
-        record: &Record,
-        created: impl Fn(&JobName) -> Option<SystemTime>,
+        notices: impl Iterator<Item = Told<'t>>,
+        found: impl Fn(&JobName) -> Option<(SystemTime, String)>,
     ) {
-        for notice in notices {
-            let Notice::Component { component, notice } = notice else { continue };
-            match notice {
-                component::Notice::JobEnded { op, failure } => {
+        for told in notices {
+            match told {
+                Told::JobEnded { component, op, failure } => {
                     let why = failure.map(|reason| reason.as_str());
-                    let unseen = |root: &SpanContext| self.unseen(component, *op, identity, root, &created);
-                    self.trails.job_ended(self.key, component, unseen, why, record, self.began);
+                    let unseen = |root: &SpanContext| self.unseen(component, op, root, &found);
+                    self.trails.job_ended(self.key, component, unseen, why, self.began);
                 }
-                component::Notice::Moved { from: "Settling", to } => {
-                    let why = (*to != "Ready").then_some("not ready");
+                Told::Settled { component, ready } => {
+                    let why = (!ready).then_some("not ready");
                     self.trails.settled(self.key, component, why, self.began);
                 }
-                _ => {}
             }
         }
     }
@@ -168,39 +190,34 @@ impl<'a> Spans<'a> {
         &self,
         component: &ComponentName,
         op: Op,
-        identity: &Identity,
         root: &SpanContext,
-        created: &impl Fn(&JobName) -> Option<SystemTime>,
+        found: &impl Fn(&JobName) -> Option<(SystemTime, String)>,
     ) -> Option<JobSpan> {
-        let serial = self.before.memory.components.get(component)?.attempt()?.serial;
-        let name = JobName::of(&identity.uid, &identity.name, component, op, serial);
-        let began = created(&name)?;
-        Some(JobSpan { place: self.job_place(&name), name, op, parent: root.span_id(), began })
+        let serial = *self.before.serials.get(component)?;
+        let name = JobName::of(&self.before.uid, &self.before.name, component, op, serial);
+        let (began, namespace) = found(&name)?;
+        let (place, parent) = (self.job_place(&name), root.span_id());
+        Some(JobSpan { place, name, op, namespace: Some(namespace), parent, began })
     }
 
     /// Ends the pass; hands over all it has to tell, if it did anything or failed.
-    pub(in crate::reconcile) fn end(
-        self,
-        identity: &Identity,
-        record: &Record,
-        gone: bool,
-        requeue: Requeue,
-    ) -> Requeue {
+    pub(in crate::reconcile) fn end(self, subject: &Subject, gone: bool, requeue: Requeue) -> Requeue {
         if !requeue.worked && requeue.error.is_none() {
             return requeue;
         }
         let trace = self.sampled();
+        let [name_key, ..] = subject.keys();
         let span = Span::new("reconcile", &self.step, self.root.span_id(), self.began, trace::now())
-            .with("petri.environment.name", &identity.name)
-            .with("petri.phase.before", self.before.phase.name())
-            .with("petri.phase.after", record.phase.name())
+            .with(name_key, &subject.name)
+            .with("petri.phase.before", self.before.phase)
+            .with("petri.phase.after", subject.phase)
             .failed(requeue.error);
         self.trails.tracer.emit(span);
         self.made.into_iter().for_each(|span| self.trails.tracer.emit(span));
         if gone {
-            self.trails.over(self.key, identity, record, "gone", None);
+            self.trails.over(self.key, subject, "gone", None);
         } else {
-            self.trails.ended(self.key, identity, record);
+            self.trails.ended(self.key, subject);
         }
         Requeue { trace, ..requeue }
     }

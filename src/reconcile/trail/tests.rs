@@ -8,11 +8,13 @@ use crate::{
     },
 };
 use opentelemetry_proto::tonic::trace::v1::Span as Received;
+use petri_crds::EphemeralEnvironment;
 use petri_machines::{
     component,
-    environment::{Command, NamespaceRef, Notice},
+    environment::{Cleanup, Command, Identity, NamespaceRef, Notice, Record, Sharing, Unsharing},
     names::{EnvironmentName, NamespaceName, Uid},
     reason::FailureReason,
+    shared, slice,
 };
 use serde_json::json;
 
@@ -45,19 +47,20 @@ impl Stage {
         }
     }
 
-    /// One pass that stores a record, creates a Job of this serial, and has something to say.
-    fn pass(&self, before: &Record, record: &Record, serial: Option<u64>, notices: &[Notice]) {
+    /// One pass that stores a record, creates a Job, and has something to say.
+    fn pass(&self, before: &Record, record: &Record, command: Option<&Command>, notices: &[Notice]) {
         let key = Key::environment("pr-7");
         let Self { trails, own, identity, .. } = self;
-        let mut spans = Spans::new(trails, &key, own, identity, before, trace::now());
-        spans.stored(identity, record);
-        if let Some(serial) = serial {
-            let command = create_job(serial);
-            let job = job_of(&command, identity).unwrap();
+        let before = Subject::environment(identity, before);
+        let after = Subject::environment(identity, record);
+        let mut spans = Spans::new(trails, &key, &own.metadata, before, trace::now());
+        spans.stored(&after);
+        if let Some(command) = command {
+            let job = JobOf::environment(command, identity).unwrap();
             spans.wrote(&effect(), Some(&job), trace::now(), None);
         }
-        spans.noticed(notices, identity, record, |_| None);
-        let _ = spans.end(identity, record, false, Requeue::settled().worked());
+        spans.noticed(notices.iter().filter_map(Told::environment), |_| None);
+        let _ = spans.end(&after, false, Requeue::settled().worked());
     }
 
     async fn received(&self) -> Vec<Received> {
@@ -117,9 +120,9 @@ fn named<'a>(spans: &'a [Received], name: &str) -> Vec<&'a Received> {
 #[tokio::test]
 async fn a_deploy_is_one_tree_from_the_generation_to_readiness_and_a_retry_links_to_what_failed() {
     let stage = Stage::new().await;
-    stage.pass(&deploying(), &deploying(), Some(1), &[]);
+    stage.pass(&deploying(), &deploying(), Some(&create_job(1)), &[]);
     stage.pass(&deploying(), &deploying(), None, &[ended(Some(FailureReason::HelmFailed))]);
-    stage.pass(&deploying(), &deploying(), Some(2), &[]);
+    stage.pass(&deploying(), &deploying(), Some(&create_job(2)), &[]);
     stage.pass(&deploying(), &deploying(), None, &[ended(None)]);
     stage.pass(&deploying(), &ready(), None, &[became_ready()]);
     let spans = stage.received().await;
@@ -146,10 +149,12 @@ async fn a_deploy_is_one_tree_from_the_generation_to_readiness_and_a_retry_links
 async fn a_job_is_told_the_place_that_its_own_span_will_have() {
     let stage = Stage::new().await;
     let (key, record) = (Key::environment("pr-7"), deploying());
-    let spans = Spans::new(&stage.trails, &key, &stage.own, &stage.identity, &record, trace::now());
+    let subject = Subject::environment(&stage.identity, &record);
+    let spans = Spans::new(&stage.trails, &key, &stage.own.metadata, subject, trace::now());
     let command = create_job(1);
-    let told = trace::parse(&spans.traceparent(&job_of(&command, &stage.identity).unwrap())).unwrap();
-    stage.pass(&deploying(), &deploying(), Some(1), &[]);
+    let job = JobOf::environment(&command, &stage.identity).unwrap();
+    let told = trace::parse(&spans.traceparent(&job)).unwrap();
+    stage.pass(&deploying(), &deploying(), Some(&create_job(1)), &[]);
     stage.pass(&deploying(), &deploying(), None, &[ended(None)]);
     let spans = stage.received().await;
     assert_eq!(named(&spans, "deploy job")[0].span_id, told.span_id().to_bytes());
@@ -204,6 +209,69 @@ async fn a_callers_trace_is_gone_on_with_and_its_decision_not_to_be_seen_holds()
     let root = named(&spans, "deploy environment")[0];
     assert_eq!(root.trace_id, caller.trace_id().to_bytes());
     assert_eq!(root.parent_span_id, caller.span_id().to_bytes());
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_slice_are_told_of_where_they_are_and_below_the_write_that_made_them() {
+    let stage = Stage::new().await;
+    let ended =
+        |op| Notice::Slice { component: component(), notice: slice::Notice::JobEnded { op, failure: None } };
+    let provision = Command::Share(Sharing::CreateProvisionJob { component: component(), serial: 1 });
+    stage.pass(&deploying(), &deploying(), Some(&provision), &[]);
+    stage.pass(&deploying(), &deploying(), None, &[ended(Op::Provision)]);
+    let deprovision = Unsharing::CreateDeprovisionJob { component: component(), serial: 2 };
+    let deprovision = Command::Cleanup(Cleanup::Unshare(deprovision));
+    stage.pass(&deploying(), &deploying(), Some(&deprovision), &[]);
+    stage.pass(&deploying(), &deploying(), None, &[ended(Op::Deprovision)]);
+    let spans = stage.received().await;
+    let writes = named(&spans, "delete jobs");
+    for (number, name) in ["provision job", "deprovision job"].into_iter().enumerate() {
+        let jobs = named(&spans, name);
+        let [job] = jobs.as_slice() else { panic!("{name}: {jobs:?}") };
+        assert_eq!(job.parent_span_id, writes[number].span_id);
+        assert!(format!("{job:?}").contains("petri-env-0123abcd"), "{job:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_shared_component_has_a_trace_for_each_generation_and_its_rollouts_have_roots_of_their_own() {
+    let stage = Stage::new().await;
+    let (key, shared) = (Key::shared_component("pr-7"), component());
+    let record = |phase: serde_json::Value| -> shared::Record {
+        serde_json::from_value(json!({"phase": phase, "observed": 1})).unwrap()
+    };
+    let deploying = || record(json!({"name": "Deploying", "plan": "p"}));
+    let ready = || record(json!({"name": "Ready", "plan": "p"}));
+    let pass = |before: shared::Record, after: shared::Record, command: Option<shared::Command>, ended| {
+        let subject = |record| Subject::shared(&stage.identity, &shared, "petri-shared", record);
+        let own = &stage.own.metadata;
+        let mut spans = Spans::new(&stage.trails, &key, own, subject(&before), trace::now());
+        spans.stored(&subject(&after));
+        if let Some(command) = command {
+            let job = JobOf::shared(&command, &shared, &stage.identity).unwrap();
+            spans.wrote(&effect(), Some(&job), trace::now(), None);
+        }
+        if ended {
+            let notice = component::Notice::JobEnded { op: Op::Deploy, failure: None };
+            let moved = component::Notice::Moved { from: "Settling", to: "Ready" };
+            let told = [Told::component(&shared, &notice), Told::component(&shared, &moved)];
+            spans.noticed(told.into_iter().flatten(), |_| None);
+        }
+        let _ = spans.end(&subject(&after), false, Requeue::settled().worked());
+    };
+    pass(deploying(), deploying(), Some(shared::Command::CreateJob { serial: 1 }), false);
+    pass(deploying(), ready(), None, true);
+    pass(ready(), deploying(), None, false);
+    pass(deploying(), ready(), None, false);
+    let spans = stage.received().await;
+    assert!(spans.iter().all(|span| span.trace_id == trace::trace_id(&stage.identity.uid, 1).to_bytes()));
+    let roots = named(&spans, "deploy shared component");
+    let [first, second] = roots.as_slice() else { panic!("{roots:?}") };
+    assert_ne!(first.span_id, second.span_id);
+    assert_eq!(second.links[0].span_id, first.span_id);
+    assert_eq!(named(&spans, "deploy job")[0].parent_span_id, named(&spans, "delete jobs")[0].span_id);
+    assert_eq!(named(&spans, "readiness")[0].parent_span_id, first.span_id);
+    assert!(format!("{first:?}").contains("petri.shared_component.name"), "{first:?}");
 }
 
 #[tokio::test]

@@ -89,6 +89,7 @@ impl Tracer {
         let exporter = Otlp::builder().with_tonic().with_endpoint(endpoint).with_timeout(EXPORT_MAX);
         let mut exporter = exporter.build()?;
         exporter.set_resource(&source.resource());
+        metrics.begin_spans();
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         tokio::spawn(run(exporter, receiver, metrics.clone()));
         Ok(Self { queue: Some(sender), metrics, percent })
