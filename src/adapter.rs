@@ -20,7 +20,7 @@ pub mod template_status;
 pub mod ttl;
 pub mod values;
 
-pub use intent::{Defaults, Inputs, Intent, RenderedComponent, intent};
+pub use intent::{Defaults, Explained, Inputs, Intent, RenderedComponent, explain, intent};
 
 #[cfg(test)]
 mod tests;

@@ -91,7 +91,8 @@ fn shared_namespace(config: &Config) -> NamespaceName {
     NamespaceName::new(&config.shared_namespace).expect("a checked configuration holds names")
 }
 
-fn settings(config: &Config) -> Settings {
+/// What of the configuration the objects are made by.
+pub(crate) fn settings(config: &Config) -> Settings {
     Settings {
         management_namespace: config.management_namespace.clone(),
         shared_namespace: config.shared_namespace.clone(),

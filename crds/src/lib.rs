@@ -8,6 +8,7 @@ pub mod environment;
 pub mod fixtures;
 pub mod helm;
 pub mod meta;
+pub mod openapi;
 pub mod provider;
 mod schema;
 pub mod shared;

@@ -1,11 +1,9 @@
 //! What the CRDs refuse and accept, decided offline: the rules by kube-cel, the rest by a small schema check.
 //! The same fixtures are applied to a real API server by the cluster tests.
 
-#[path = "offline/openapi.rs"]
-mod openapi;
-
 use kube_cel::Validator;
 use petri_crds::fixtures::{Fixture, accepted, refusals};
+use petri_crds::openapi;
 use petri_crds::{
     EnvironmentTemplate, EphemeralEnvironment, SharedComponent, SharedComponentProvider, crds, yaml,
 };

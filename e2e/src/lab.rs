@@ -320,6 +320,12 @@ pub(crate) async fn provide(name: &str, progress: &Progress) -> Result<(), LabEr
     gobuild::build_one(name, progress).await
 }
 
+/// Path of the helm that the lab deploys with; it is built if it is missing.
+pub async fn helm(progress: &Progress) -> Result<PathBuf, LabError> {
+    provide("helm", progress).await?;
+    Ok(path("helm"))
+}
+
 /// A command of a program that the lab has built, else of the name itself.
 pub(crate) fn program(name: &str) -> tokio::process::Command {
     command(path(name))

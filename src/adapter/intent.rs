@@ -8,7 +8,7 @@ use super::{
     sharing::SliceInputs,
     source::is_immutable,
     ttl::{self, Expiry},
-    values::ValuesError,
+    values::{Leaf, ValuesError},
 };
 use crate::deployer::payload::{ComponentPayload, HelmSource, Payload};
 use petri_crds::{
@@ -140,6 +140,27 @@ pub fn intent(inputs: &Inputs<'_>) -> Intent {
     Intent { plan, expires_at: expiry.at, expiring_at: expiry.near_at, payloads, furniture }
 }
 
+/// Tells where what a component gets comes from, for people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// Its values, without the variables.
+    pub values: Vec<Leaf>,
+    /// Its environment variables as its chart gets them, each with the field that it comes from.
+    pub env: Vec<(Value, String)>,
+}
+
+/// Explains what [`intent`] plans, component by component.
+///
+/// # Errors
+/// What [`intent`] says of the same inputs, or that the template is missing.
+pub fn explain(inputs: &Inputs<'_>) -> Result<BTreeMap<String, Explained>, Invalid> {
+    intent(inputs).plan?;
+    let spec = inputs.template.map(|template| template.spec.clone()).unwrap_or_default();
+    let rendering = Rendering::new(inputs.environment, &spec, inputs)?;
+    let charts = spec.components.iter().filter(|one| one.shared().is_none());
+    charts.map(|component| Ok((component.name.clone(), rendering.explain(component)?))).collect()
+}
+
 type Payloads = BTreeMap<ComponentName, RenderedComponent>;
 type Furniture = BTreeMap<FurnitureId, Furnishing>;
 
@@ -230,5 +251,7 @@ impl From<ValuesError> for Invalid {
     }
 }
 
+#[cfg(test)]
+mod precedence;
 #[cfg(test)]
 mod tests;

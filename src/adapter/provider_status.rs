@@ -16,7 +16,11 @@ pub fn changed(
     (provider.status.as_ref() != Some(&status)).then_some(status)
 }
 
-fn judge(provider: &SharedComponentProvider) -> Result<String, Invalid> {
+/// Judges a provider, and says what of it is worth to know.
+///
+/// # Errors
+/// What its condition says.
+pub fn judge(provider: &SharedComponentProvider) -> Result<String, Invalid> {
     let spec = &provider.spec;
     sharing::check(spec)?;
     let keys = spec.binding.as_ref().map_or(0, |binding| binding.secret_keys.len());
@@ -72,19 +76,19 @@ mod tests {
             json!({"helm": chart, "binding": {"secretKeys": {"URL": "{{ .Instance.PASSWORD }}"}}}),
             "False",
             "RenderFailed",
-            "binding.secretKeys[URL]: .Instance.PASSWORD does not exist",
+            "binding.secretKeys[URL]: 1:4: .Instance.PASSWORD does not exist",
         );
         check(
             json!({"helm": chart, "deprovision": {"image": "psql", "script": "dropdb {{ .Components.db.NAME }}"}}),
             "False",
             "RenderFailed",
-            "deprovision.script: .Components does not exist",
+            "deprovision.script: 1:11: .Components does not exist",
         );
         check(
             json!({"helm": {"path": "/charts/postgres", "values": {"password": "{{ .Instance.PASWORD }}"}}}),
             "False",
             "RenderFailed",
-            "helm.values[\"password\"]: .Instance.PASWORD does not exist",
+            "helm.values[\"password\"]: 1:4: .Instance.PASWORD does not exist",
         );
     }
 }

@@ -5,16 +5,22 @@
 //! bytes that functions make, bytes of the result.
 
 mod functions;
+mod place;
 mod scan;
 mod syntax;
 
 use gotmpl::{MissingKey, Template, TemplateError, Value, parse::Parser};
+use scan::Action;
 use std::fmt;
+use syntax::Read;
 
 /// Steps of all `range` loops of one text together; the data holds no list, so more is a mistake or an attack.
 const RANGE_STEPS_MAX: u64 = 100;
 /// Bytes of one rendered text; the payload of a whole component fits into a Secret of 1 MiB.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// What Go prints for a value that is nothing.
+const NO_VALUE: &str = "<no value>";
 
 /// What a template sees as its dot.
 #[derive(Clone, Debug)]
@@ -27,28 +33,16 @@ impl Variables {
     }
 }
 
-/// Says why a text does not render.
+/// Says why a text does not render, and where; line and column count from 1. Never holds a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RenderError {
-    /// The text is no template; line and column count from 1.
-    #[error("{line}:{column}: {message}")]
-    Syntax {
-        /// Line.
-        line: usize,
-        /// Column, in characters.
-        column: usize,
-        /// What is wrong there.
-        message: String,
-    },
-    /// A variable does not exist.
-    #[error("{0} does not exist")]
-    MissingKey(String),
-    /// A value is used that is nothing.
-    #[error("the result holds \"<no value>\": something in it does not exist")]
-    NoValue,
-    /// A function failed, or a bound was hit.
-    #[error("{0}")]
-    Failed(String),
+#[error("{line}:{column}: {message}")]
+pub struct RenderError {
+    /// Line.
+    pub line: usize,
+    /// Column, in characters.
+    pub column: usize,
+    /// What is wrong there.
+    pub message: String,
 }
 
 /// Something wrong at one byte of the text.
@@ -67,7 +61,7 @@ impl Fault {
         let before = source.get(..self.at.min(source.len())).unwrap_or(source);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-        RenderError::Syntax { line, column, message: self.message }
+        RenderError { line, column, message: self.message }
     }
 }
 
@@ -79,52 +73,70 @@ pub fn render(source: &str, variables: &Variables) -> Result<String, RenderError
     if !source.contains("{{") {
         return Ok(source.to_owned());
     }
-    scan::check(source).map_err(|fault| fault.locate(source))?;
-    let (main, defines) = Parser::new(source, "{{", "}}").and_then(Parser::parse).map_err(failed)?;
-    let used = syntax::check(&main, &defines).map_err(|fault| fault.locate(source))?;
+    let actions = scan::check(source).map_err(|fault| fault.locate(source))?;
+    let (main, defines) = Parser::new(source, "{{", "}}").and_then(Parser::parse).map_err(unparsed)?;
+    let reads = syntax::check(source, &main, &defines).map_err(|fault| fault.locate(source))?;
     let template = Template::new("")
         .missing_key(MissingKey::Error)
         .max_range_iters(RANGE_STEPS_MAX)
         .funcs(functions::all())
         .parse(source)
-        .map_err(failed)?;
+        .map_err(unparsed)?;
     let mut output = Output::default();
-    template.execute_fmt(&mut output, &variables.0).map_err(|error| match error {
-        TemplateError::MissingKey { key } => RenderError::MissingKey(path(&key, &used, &variables.0)),
-        _ if output.full => RenderError::Failed(format!("the result has more than {OUTPUT_BYTES_MAX} bytes")),
-        other => failed(other),
-    })?;
-    if output.text.contains("<no value>") && !source.contains("<no value>") {
-        return Err(RenderError::NoValue);
-    }
-    Ok(output.text)
+    let fault = match template.execute_fmt(&mut output, &variables.0) {
+        Ok(()) if output.text.contains(NO_VALUE) => {
+            let at = place::failed(source, &actions, &variables.0).map_or(0, |action| action.at);
+            Fault::new(at, format!("the result holds {NO_VALUE:?}: something in it does not exist"))
+        }
+        Ok(()) => return Ok(output.text),
+        Err(error) => {
+            let action = place::failed(source, &actions, &variables.0);
+            let at = action.map_or(0, |action| action.at);
+            match error {
+                TemplateError::MissingKey { key } => missing(&key, &reads, action, &variables.0),
+                _ if output.full => {
+                    Fault::new(at, format!("the result has more than {OUTPUT_BYTES_MAX} bytes"))
+                }
+                other => Fault::new(at, failed(other)),
+            }
+        }
+    };
+    Err(fault.locate(source))
 }
 
 /// gotmpl names the last key only; the whole path stands in the text.
-fn path(key: &str, used: &[Vec<String>], data: &Value) -> String {
-    let up_to_missing = |chain: &Vec<String>| {
-        let mut at = data;
-        for (depth, name) in chain.iter().enumerate() {
-            match at.field(name) {
-                Some(next) => at = next,
-                None => return (name == key).then(|| format!(".{}", chain[..=depth].join("."))),
-            }
-        }
-        None
+fn missing(key: &str, reads: &[Read], action: Option<&Action>, data: &Value) -> Fault {
+    let lacks = |read: &Read| {
+        let known = |path: &[String]| path.iter().try_fold(data, |at, name| at.field(name)).is_some();
+        let names = read.path.as_ref().unwrap_or(&read.written);
+        let ends = |depth: &usize| names.get(*depth).is_some_and(|name| name == key);
+        let depth = (0..names.len()).filter(ends).find(|depth| {
+            let (before, with) = (names.get(..*depth), names.get(..=*depth));
+            read.path.is_none() || (before.is_some_and(known) && !with.is_some_and(known))
+        })?;
+        let path = names.get(..=depth).unwrap_or_default().join(".");
+        Some(Fault::new(read.at, format!("{}.{path} does not exist", read.of)))
     };
-    used.iter().find_map(up_to_missing).unwrap_or_else(|| format!("key {key:?}"))
+    let inside = |read: &&Read| action.is_none_or(|action| (action.at..action.end).contains(&read.at));
+    let here = reads.iter().filter(inside).find_map(lacks);
+    let at = action.map_or(0, |action| action.at);
+    here.unwrap_or_else(|| Fault::new(at, format!("key {key:?} does not exist")))
 }
 
-fn failed(error: TemplateError) -> RenderError {
+fn unparsed(error: TemplateError) -> RenderError {
     match error {
         TemplateError::Parse { line, col, message, .. } | TemplateError::Lex { line, col, message, .. } => {
-            RenderError::Syntax { line, column: col, message }
+            RenderError { line, column: col, message }
         }
-        TemplateError::Exec(message) => RenderError::Failed(message),
-        TemplateError::RangeIterLimit => {
-            RenderError::Failed(format!("range takes more than {RANGE_STEPS_MAX} steps"))
-        }
-        other => RenderError::Failed(other.to_string()),
+        other => RenderError { line: 1, column: 1, message: failed(other) },
+    }
+}
+
+fn failed(error: TemplateError) -> String {
+    match error {
+        TemplateError::Exec(message) => message,
+        TemplateError::RangeIterLimit => format!("range takes more than {RANGE_STEPS_MAX} steps"),
+        other => other.to_string(),
     }
 }
 
@@ -146,5 +158,7 @@ impl fmt::Write for Output {
     }
 }
 
+#[cfg(test)]
+mod table;
 #[cfg(test)]
 mod tests;

@@ -61,6 +61,13 @@ pub enum Keys {
     Bound(BTreeMap<String, String>),
 }
 
+impl Keys {
+    /// Returns the keys that a provider declares.
+    pub fn declared(spec: &SharedComponentProviderSpec) -> Self {
+        Self::Declared(spec.binding.iter().flat_map(|binding| binding.secret_keys.keys().cloned()).collect())
+    }
+}
+
 /// What is known of the slices of an environment, by component.
 pub type SliceInputs = BTreeMap<String, SliceInput>;
 

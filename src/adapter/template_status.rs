@@ -28,7 +28,10 @@ pub fn changed(template: &EnvironmentTemplate, now: jiff::Timestamp) -> Option<E
 }
 
 /// Judges a template as if an environment of it existed: graph, names, template syntax, references.
-fn judge(template: &EnvironmentTemplate) -> Result<Plan, Invalid> {
+///
+/// # Errors
+/// What its condition says.
+pub fn judge(template: &EnvironmentTemplate) -> Result<Plan, Invalid> {
     let sample = EphemeralEnvironment {
         metadata: ObjectMeta {
             name: Some(SAMPLE.to_owned()),
@@ -54,7 +57,8 @@ fn judge(template: &EnvironmentTemplate) -> Result<Plan, Invalid> {
     .plan
 }
 
-fn summary(template: &EnvironmentTemplate, plan: &Plan) -> String {
+/// Says what of a template is worth to know.
+pub fn summary(template: &EnvironmentTemplate, plan: &Plan) -> String {
     let levels = plan.components.iter().map(|component| component.planned.level);
     let levels =
         levels.chain(plan.slices.values().map(|slice| slice.level)).max().map_or(0, |level| level + 1);
@@ -117,7 +121,7 @@ mod tests {
             json!({"components": [component(&[], json!({"a": "{{ .Env.Nmae }}"}))]}),
             "False",
             "RenderFailed",
-            "components[api].helm.values[\"a\"]: .Env.Nmae does not exist",
+            "components[api].helm.values[\"a\"]: 1:4: .Env.Nmae does not exist",
         );
         check(
             json!({"components": [component(&[], json!({}))], "ttl": "soon"}),

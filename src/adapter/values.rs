@@ -1,8 +1,10 @@
 //! The values of one release: layers of YAML and of `--set` paths, rendered and merged, the last layer winning.
 
+mod origin;
 mod path;
 
 use super::render::{RenderError, Variables, render};
+pub use origin::{Leaf, leaves};
 use path::Step;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -37,6 +39,7 @@ pub enum ValuesError {
 /// Values from one place, rendered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layer {
+    at: String,
     object: Map<String, Value>,
     sets: Vec<Set>,
 }
@@ -60,7 +63,7 @@ impl Layer {
         values: &BTreeMap<String, String>,
         variables: &Variables,
     ) -> Result<Self, ValuesError> {
-        let mut layer = Self::default();
+        let mut layer = Self { at: at.to_owned(), ..Self::default() };
         for (key, value) in object {
             layer.object.insert(key.clone(), leaf(&format!("{at}.valuesObject.{key}"), value, variables)?);
         }
@@ -113,7 +116,8 @@ pub enum Variable {
 }
 
 impl Variable {
-    fn entry(&self, name: &str) -> Value {
+    /// Returns the entry of the list that a chart gets.
+    pub fn entry(&self, name: &str) -> Value {
         match self {
             Self::Text(value) => serde_json::json!({"name": name, "value": value}),
             Self::Binding { secret, key } => {
@@ -193,5 +197,7 @@ fn overlay(root: &mut Value, path: &[Step], over: &Value) {
     }
 }
 
+#[cfg(test)]
+mod table;
 #[cfg(test)]
 mod tests;

@@ -403,10 +403,7 @@ fn input(view: &View, sharing: &Sharing) -> SliceInput {
     let bound = bound.and_then(|text| serde_json::from_slice(&text.0).ok());
     let keys = match (bound, usable) {
         (Some(values), _) => Keys::Bound(values),
-        (None, Some(spec)) => {
-            let keys = spec.binding.iter().flat_map(|binding| binding.secret_keys.keys().cloned());
-            Keys::Declared(keys.collect())
-        }
+        (None, Some(spec)) => Keys::declared(spec),
         (None, None) => Keys::Unknown,
     };
     let provisioned = || data.is_some_and(|data| data.contains_key(&sharing::script_key("provision")));

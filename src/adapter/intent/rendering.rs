@@ -1,16 +1,16 @@
 //! One component after the other: its values and variables from template, environment and override.
 
-use super::{Inputs, RenderedComponent, invalid, misconfigured};
+use super::{Explained, Inputs, RenderedComponent, invalid, misconfigured};
 use crate::adapter::{
     names::url,
     render::{Variables, render},
     sharing::{self, Keys, SliceInputs},
     source::source,
-    values::{Layer, Variable, merge, put_env},
+    values::{Layer, Variable, leaves, merge, put_env},
 };
 use petri_crds::{
     Component, ComponentOverride, EnvValue, EnvironmentTemplateSpec, EphemeralEnvironment,
-    EphemeralEnvironmentSpec, meta::GENERATED_SECRET_KEY,
+    EphemeralEnvironmentSpec, Helm, meta::GENERATED_SECRET_KEY,
 };
 use petri_machines::{
     environment::{Invalid, Reason},
@@ -53,16 +53,10 @@ impl<'a> Rendering<'a> {
         let name = ComponentName::new(&component.name).map_err(misconfigured)?;
         let release =
             ReleaseName::of(&self.name, &name).map_err(|error| misconfigured(format!("{at}: {error}")))?;
-        let none = ComponentOverride::default();
-        let own = self.spec.components.iter().find(|own| own.name == component.name).unwrap_or(&none);
-        let variables = &self.variables;
-        let template = Layer::render(&format!("{at}.helm"), &helm.values_object, &helm.values, variables)?;
-        let place = format!("environment.{at}");
-        let over = Layer::render(&place, &own.values_object, &own.values, variables)?;
+        let [template, over] = self.layers(component)?;
         let mut values = merge([&template, &self.values, &over])?;
-        let env = [(at.as_str(), &component.env), ("environment", &self.spec.env), (&place, &own.env)];
         let path = Some(helm.extra_env_vars_path.as_str()).filter(|path| !path.is_empty());
-        let env = self.env(env)?;
+        let env = self.env(component)?.into_iter().map(|(name, (variable, _))| (name, variable)).collect();
         put_env(&mut values, path.unwrap_or(EXTRA_ENV_VARS), &env);
         if let Some(binding) = only_binding(&env) {
             values.insert(EXTRA_ENV_VARS_SECRET.to_owned(), binding.into());
@@ -74,6 +68,32 @@ impl<'a> Rendering<'a> {
             values,
             http_get: component.readiness.as_ref().and_then(|readiness| readiness.http_get.clone()),
         })
+    }
+
+    /// Says of what [`Self::component`] made where it came from.
+    pub(super) fn explain(&self, component: &Component) -> Result<Explained, Invalid> {
+        let [template, over] = self.layers(component)?;
+        let layers = [&template, &self.values, &over];
+        let env = self.env(component)?;
+        let entry =
+            |(name, (variable, at)): (&String, &(Variable, String))| (variable.entry(name), at.clone());
+        Ok(Explained { values: leaves(&merge(layers)?, &layers), env: env.iter().map(entry).collect() })
+    }
+
+    /// The component's own values and the environment's override of them.
+    fn layers(&self, component: &Component) -> Result<[Layer; 2], Invalid> {
+        let at = format!("components[{}]", component.name);
+        let none = Helm::default();
+        let (helm, own, variables) =
+            (component.helm.as_ref().unwrap_or(&none), self.own(component), &self.variables);
+        let template = Layer::render(&format!("{at}.helm"), &helm.values_object, &helm.values, variables)?;
+        let over = Layer::render(&format!("environment.{at}"), &own.values_object, &own.values, variables)?;
+        Ok([template, over])
+    }
+
+    fn own(&self, component: &Component) -> ComponentOverride {
+        let own = self.spec.components.iter().find(|own| own.name == component.name);
+        own.cloned().unwrap_or_default()
     }
 
     /// A key of a binding. One that a known binding has not is an error; before it is known, nobody can tell.
@@ -92,13 +112,14 @@ impl<'a> Rendering<'a> {
         Ok(Variable::Binding { secret, key: key.to_owned() })
     }
 
-    /// Later maps win, name by name; only what wins is rendered.
-    fn env(
-        &self,
-        maps: [(&str, &BTreeMap<String, EnvValue>); 3],
-    ) -> Result<BTreeMap<String, Variable>, Invalid> {
+    /// Later maps win, name by name; only what wins is rendered. Each comes with its field.
+    fn env(&self, component: &Component) -> Result<BTreeMap<String, (Variable, String)>, Invalid> {
+        let own = self.own(component);
+        let at = format!("components[{}]", component.name);
+        let place = format!("environment.{at}");
         let mut winners = BTreeMap::new();
-        for (at, map) in maps {
+        for (at, map) in [(at.as_str(), &component.env), ("environment", &self.spec.env), (&place, &own.env)]
+        {
             winners.extend(map.iter().map(|(name, value)| (name, (at, value))));
         }
         let mut rendered = BTreeMap::new();
@@ -111,7 +132,7 @@ impl<'a> Rendering<'a> {
                 ),
                 EnvValue::Secret(secret) => self.binding(&at, &secret.component, &secret.key)?,
             };
-            rendered.insert(name.clone(), variable);
+            rendered.insert(name.clone(), (variable, at));
         }
         Ok(rendered)
     }

@@ -113,7 +113,7 @@ fn a_template_sees_the_environment_and_its_address_only_with_a_domain() {
     spec["secrets"] = json!([{"name": "tls"}]);
     spec["ingress"]["tlsSecretName"] = "tls".into();
     check_values(spec, json!({}), json!({"x": "pr-1 pr_1 petri-env-01234567 https://pr-1.preview.example"}));
-    let message = "components[api].helm.values[\"x\"]: .Env.URL does not exist";
+    let message = "components[api].helm.values[\"x\"]: 1:57: .Env.URL does not exist";
     check_invalid("pr-1", api(seen), json!({}), Reason::RenderFailed, message);
 }
 
@@ -124,7 +124,7 @@ fn what_does_not_render_is_named_with_its_path() {
         (
             api(json!({"helm": {"values": {"db.name": "{{ .Env.Nope }}"}}})),
             json!({}),
-            "components[api].helm.values[\"db.name\"]: .Env.Nope does not exist",
+            "components[api].helm.values[\"db.name\"]: 1:4: .Env.Nope does not exist",
         ),
         (
             api(json!({"helm": {"valuesObject": {"a": ["{{ if true }}"]}}})),
@@ -139,17 +139,17 @@ fn what_does_not_render_is_named_with_its_path() {
         (
             api(json!({})),
             json!({"components": [{"name": "api", "valuesObject": {"a": "{{ .Env.Nope }}"}}]}),
-            "environment.components[api].valuesObject.a: .Env.Nope does not exist",
+            "environment.components[api].valuesObject.a: 1:4: .Env.Nope does not exist",
         ),
         (
             api(json!({"env": {"A": "{{ .Env.Nope }}"}})),
             json!({}),
-            "components[api].env[\"A\"]: .Env.Nope does not exist",
+            "components[api].env[\"A\"]: 1:4: .Env.Nope does not exist",
         ),
         (
             api(json!({})),
             json!({"components": [{"name": "api", "env": {"A": "{{ .Nope }}"}}]}),
-            "environment.components[api].env[\"A\"]: .Nope does not exist",
+            "environment.components[api].env[\"A\"]: 1:4: .Nope does not exist",
         ),
     ] {
         check_invalid("pr-1", template_spec, environment_spec, render, message);

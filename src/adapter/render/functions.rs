@@ -1,5 +1,7 @@
 //! The functions of templates: Go's built-ins, bounded where they make text grow, and the ones of product and sprig.
 
+mod format;
+
 use gotmpl::{FuncMap, Template, TemplateError, Value};
 use sha2::{Digest as _, Sha256};
 use std::sync::{
@@ -28,8 +30,8 @@ const OWN: [(&str, Own); 15] = [
     ("default", default),
     ("required", required),
     ("quote", quote),
-    ("lower", |args| map("lower", args, str::to_lowercase)),
-    ("upper", |args| map("upper", args, str::to_uppercase)),
+    ("lower", |args| map("lower", args, |text| text.chars().map(|c| alone(c, c.to_lowercase())).collect())),
+    ("upper", |args| map("upper", args, |text| text.chars().map(|c| alone(c, c.to_uppercase())).collect())),
     ("trim", |args| map("trim", args, |text| text.trim().to_owned())),
     ("trunc", trunc),
     ("trimPrefix", |args| cut("trimPrefix", args, |text, end| text.strip_prefix(end))),
@@ -69,6 +71,9 @@ pub(super) fn all() -> FuncMap {
             name.to_owned(),
             Arc::new(move |args: &[Value]| {
                 spend(&budget, size(args).saturating_mul(growth).saturating_add(repeats(name, args)))?;
+                if let ("printf", [Value::String(format), values @ ..]) = (name, args) {
+                    format::check(format, values).map_err(|why| error(format!("printf: {why}")))?;
+                }
                 builtin(name, args)
             }),
         );
@@ -161,12 +166,30 @@ fn quoted(text: &str) -> String {
             '\u{b}' => out.push_str("\\v"),
             '\u{c}' => out.push_str("\\f"),
             c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if !is_printable(c) && u32::from(c) < 0x1_0000 => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)))
+            }
+            c if !is_printable(c) => out.push_str(&format!("\\U{:08x}", u32::from(c))),
             c => out.push(c),
         }
     }
     out.push('"');
     out
+}
+
+/// As Go has it: letters, marks, numbers, punctuation, symbols and the space. Rust tells the same of what it escapes;
+/// the letter in front is for marks, which it escapes where they have none.
+fn is_printable(c: char) -> bool {
+    matches!(c, ' '..='~') || format!("a{c}").escape_debug().count() == 2
+}
+
+/// Go maps a letter to one letter or to none.
+fn alone(c: char, mut mapped: impl ExactSizeIterator<Item = char>) -> char {
+    match (c, mapped.len()) {
+        ('İ', 2) => 'i',
+        (c, 1) => mapped.next().unwrap_or(c),
+        (c, _) => c,
+    }
 }
 
 fn trunc(args: &[Value]) -> Made {
@@ -193,9 +216,21 @@ fn replace(args: &[Value]) -> Made {
 
 fn to_json(args: &[Value]) -> Made {
     match args {
-        [value] => json(value).map(|json| string(json.to_string())),
+        [value] => json(value).map(|json| string(escaped(&json.to_string()))),
         _ => Err(wanted("toJson", "a value")),
     }
+}
+
+/// Go writes these so that JSON can stand in HTML and in a script; in JSON they stand within texts only.
+fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 fn json(value: &Value) -> Result<serde_json::Value, TemplateError> {
@@ -204,6 +239,8 @@ fn json(value: &Value) -> Result<serde_json::Value, TemplateError> {
         Value::Bool(yes) => (*yes).into(),
         Value::Int(number) => (*number).into(),
         Value::Uint(number) => (*number).into(),
+        // Go writes no fraction where there is none.
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => (*number as i64).into(),
         Value::Float(number) => (*number).into(),
         Value::String(text) => (**text).into(),
         Value::List(list) => serde_json::Value::Array(list.iter().map(json).collect::<Result<_, _>>()?),

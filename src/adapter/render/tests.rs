@@ -23,16 +23,16 @@ fn scenario_13_the_name_and_the_generated_secret_are_both_put_in() {
 
 #[test]
 fn scenario_14_a_key_that_does_not_exist_is_an_error_with_its_path() {
-    check("{{ .Env.URL }}", Err(".Env.URL does not exist"));
-    check("{{ .Nope.Name }}", Err(".Nope does not exist"));
-    check("{{ $.Env.Nope }}", Err(".Env.Nope does not exist"));
-    check("{{ with .Env }}{{ .Name }}{{ .Nope }}{{ end }}", Err(".Env.Nope does not exist"));
-    check("{{ if .Env.Nope }}x{{ end }}", Err(".Env.Nope does not exist"));
-    check("{{ printf \"%s\" (.Env.Nope | upper) }}", Err(".Env.Nope does not exist"));
-    check("{{ range .Env }}{{ .Nope }}{{ end }}", Err("can't evaluate field Nope in type string"));
+    check("{{ .Env.URL }}", Err("1:4: .Env.URL does not exist"));
+    check("{{ .Nope.Name }}", Err("1:4: .Nope does not exist"));
+    check("{{ $.Env.Nope }}", Err("1:4: .Env.Nope does not exist"));
+    check("{{ with .Env }}{{ .Name }}{{ .Nope }}{{ end }}", Err("1:30: .Env.Nope does not exist"));
+    check("{{ if .Env.Nope }}x{{ end }}", Err("1:7: .Env.Nope does not exist"));
+    check("{{ printf \"%s\" (.Env.Nope | upper) }}", Err("1:17: .Env.Nope does not exist"));
+    check("{{ range .Env }}{{ .Nope }}{{ end }}", Err("1:17: can't evaluate field Nope in type string"));
     check(
         "{{ index .Env \"Nope\" }}",
-        Err("the result holds \"<no value>\": something in it does not exist"),
+        Err("1:1: the result holds \"<no value>\": something in it does not exist"),
     );
 }
 
@@ -111,10 +111,10 @@ fn functions_do_what_sprig_and_helm_do() {
     ] {
         check(source, Ok(result));
     }
-    check(r#"{{ required "a name is needed" "" }}"#, Err("a name is needed"));
-    check(r#"{{ upper 5 }}"#, Err("upper needs a text"));
-    check(r#"{{ quote (index .Env "Nope") }}"#, Err("quote: a value does not exist"));
-    check(r#"{{ indent 1000000000 "x" }}"#, Err("indent needs a width from 0 to 256 and a text"));
+    check(r#"{{ required "a name is needed" "" }}"#, Err("1:1: a name is needed"));
+    check(r#"{{ upper 5 }}"#, Err("1:1: upper needs a text"));
+    check(r#"{{ quote (index .Env "Nope") }}"#, Err("1:1: quote: a value does not exist"));
+    check(r#"{{ indent 1000000000 "x" }}"#, Err("1:1: indent needs a width from 0 to 256 and a text"));
 }
 
 #[test]
@@ -145,7 +145,8 @@ fn no_text_makes_the_operator_work_or_swell_without_bound() {
         ),
         ("{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}".to_owned(), "too often"),
         ("{{ range 90 }}".to_owned() + &"y".repeat(4_000) + "{{ end }}", "more than 262144 bytes"),
-        ("{{ $x := printf \"%99999999d\" 1 }}".repeat(70), "functions make more than"),
+        ("{{ $x := printf \"%65535d\" 1 }}".repeat(70), "functions make more than"),
+        ("{{ printf \"%99999999d\" 1 }}".to_owned(), "a width is at most 65535"),
     ] {
         let error = render(&source, &variables()).expect_err("a bound").to_string();
         assert!(error.contains(message), "{error}: {}", &source[..source.len().min(80)]);

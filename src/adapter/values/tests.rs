@@ -105,7 +105,7 @@ fn strings_in_yaml_are_rendered_and_stay_strings_and_the_rest_stays_as_it_is() {
 fn an_error_names_the_field() {
     check(
         &[(json!({}), &[("db.name", "{{ .Env.Nope }}")])],
-        Err("x.values[\"db.name\"]: .Env.Nope does not exist"),
+        Err("x.values[\"db.name\"]: 1:4: .Env.Nope does not exist"),
     );
     check(
         &[(json!({"a": {"b": [0, "{{ nope }}"]}}), &[])],

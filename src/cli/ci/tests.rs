@@ -74,7 +74,10 @@ async fn ci(url: &str, arguments: &[&str], env: &[(&str, &str)]) -> Result<(), C
     let all = ["kubectl-petri", "ci", "--server", url, "--timeout", "6s"]
         .into_iter()
         .chain(arguments.iter().copied());
-    let crate::cli::Command::Ci(arguments) = crate::cli::Arguments::try_parse_from(all).unwrap().command;
+    let crate::cli::Command::Ci(arguments) = crate::cli::Arguments::try_parse_from(all).unwrap().command
+    else {
+        panic!("not ci");
+    };
     let env: BTreeMap<String, String> =
         env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
     run_it(&arguments, &|name| env.get(name).cloned()).await

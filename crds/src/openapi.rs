@@ -1,11 +1,16 @@
 //! What the API server checks of a structural schema besides its CEL rules, with the server's own messages.
 //!
-//! kube-cel runs the rules only; without this a test would call an object good that lacks a required field.
+//! kube-cel runs the rules only; without this, an object that lacks a required field would be called good. For tests,
+//! and for `kubectl petri plan`, which says without a cluster what the server would.
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
 /// Checks an object against a CRD's schema, at `spec` and `status`; returns the server's messages.
+///
+/// # Panics
+/// The schema holds a pattern that is none, or a list-map without keys; the ones of [`crate::crds`] do not.
+#[must_use]
 pub fn violations(schema: &Value, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for part in ["spec", "status"] {
