@@ -78,7 +78,6 @@ pub fn all() -> Vec<Case> {
         case!("a namespace deleted by hand is said, and the deletion still ends", bad_input::lost),
         case!("a chart from an HTTP repository deploys, and a missing version is said", repository::run),
         case!("a deploy is one trace from its generation to Ready, and no secret is in it", traces::run),
-        case!("every query of the dashboard has data, and an exemplar leads to a trace", metrics::run),
         case!("quota, limits, policy, copied secrets and route stand when it is Ready", furniture::run),
         case!(
             "an HTTPRoute is published when a Gateway took it, and without a Gateway API nothing breaks",
@@ -94,8 +93,19 @@ pub fn all() -> Vec<Case> {
             "of two API servers one is killed under load, and nothing that was answered is lost",
             replicas::scenario_246_two_replicas_one_killed_under_load_lose_nothing_and_both_serve_again
         ),
+        case!("the operator killed after each kind of write ends where it would have", kill::run),
+    ]
+}
+
+/// Returns the cases about watching and operating Petri: with a real collector, a real Prometheus, and the chart's life.
+pub fn operations() -> Vec<Case> {
+    vec![
+        case!(
+            "a deploy is told through a real collector, and one that hangs costs spans alone",
+            traces::collected
+        ),
+        case!("every query of the dashboard has data, and an exemplar leads to a trace", metrics::run),
         case!("an upgrade of the chart touches no Ready environment", chart::upgrade),
         case!("of two installations side by side one is tested, drained and removed", chart::two),
-        case!("the operator killed after each kind of write ends where it would have", kill::run),
     ]
 }

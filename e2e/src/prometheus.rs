@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use tokio::process::Child;
 
@@ -11,6 +13,8 @@ use crate::lab::{Lab, Progress, promtool};
 use crate::petri::{Error, MANAGEMENT, checkout};
 
 const PORT: u16 = 9095;
+/// Where the programs serve their metrics.
+const METRICS: u16 = 9090;
 /// How long it may take to serve.
 const START_MAX: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(200);
@@ -29,9 +33,19 @@ impl Drop for Prometheus {
     }
 }
 
+/// Addresses of the metrics of every pod of the chart.
+async fn targets(lab: &Lab) -> Result<Vec<String>, Error> {
+    let own = ListParams::default().labels("app.kubernetes.io/name in (petri-operator,petri-apiserver)");
+    let pods = Api::<Pod>::namespaced(lab.client(), MANAGEMENT).list(&own).await?;
+    let address = |pod: Pod| Some(format!("{}:{METRICS}", pod.status?.pod_ip?));
+    Ok(pods.into_iter().filter_map(address).collect())
+}
+
 impl Prometheus {
-    /// Starts Debian's, with the chart's rules, scraping every second what the chart's Services call `metrics`.
+    /// Starts Debian's, with the chart's rules, scraping every second the pods that the chart runs now: it is built
+    /// without the discovery of Kubernetes.
     pub async fn start(lab: &Lab) -> Result<Self, Error> {
+        let targets = targets(lab).await?;
         let folder = std::env::temp_dir().join(format!("petri-prometheus-{}", std::process::id()));
         let file = |source| Error::File { path: folder.clone(), source };
         std::fs::create_dir_all(&folder).map_err(file)?;
@@ -39,15 +53,7 @@ impl Prometheus {
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [checkout().join("charts/petri/files/rules.yaml")],
             "scrape_configs": [{
-                "job_name": "petri",
-                "kubernetes_sd_configs": [{
-                    "role": "endpointslice", "kubeconfig_file": lab.kubeconfig(),
-                    "namespaces": {"names": [MANAGEMENT]},
-                }],
-                "relabel_configs": [{
-                    "source_labels": ["__meta_kubernetes_endpointslice_port_name"],
-                    "regex": "metrics", "action": "keep",
-                }],
+                "job_name": "petri", "static_configs": [{"targets": targets}],
             }],
         });
         let config_file = folder.join("prometheus.yaml");

@@ -15,8 +15,8 @@ use tokio::task::JoinHandle;
 
 use crate::petri::{Error, MANAGEMENT};
 
-/// How often it is looked for new pods: a deployer lives longer.
-const LOOK: Duration = Duration::from_millis(300);
+/// How often it is looked for new pods: a deployer's stays when it has ended.
+const LOOK: Duration = Duration::from_secs(1);
 /// Shorter values are words of the language: `admin`, `postgres`.
 const SECRET_MIN: usize = 12;
 /// Secrets of what these prefixes name are Petri's and its environments'.

@@ -63,7 +63,11 @@ pub async fn check(client: Client, namespace: &str, what: Uninstall) -> Result<(
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
-    none("environments", names(&environments).await?, "delete them first, or upgrade with uninstall=drain")?;
+    none(
+        "environments",
+        names(&environments).await?,
+        "delete them first, or roll back to the last revision and upgrade with uninstall=drain",
+    )?;
     // A drain deletes none of these: what they hold may be worth more than the uninstall.
     let shared: Api<SharedComponent> = Api::namespaced(client, namespace);
     none("shared components", names(&shared).await?, "delete them first, with the data that they hold")

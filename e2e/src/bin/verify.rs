@@ -9,7 +9,7 @@ use petri_e2e::verify;
 /// Runs every test, part by part, and closes with one count.
 #[derive(Parser)]
 struct Arguments {
-    /// Runs only these parts: format, lint, tests, proof, fuzz, lab, cluster, faults.
+    /// Runs only these parts: format, lint, tests, proof, fuzz, lab, cluster, faults, operations.
     #[arg(long, value_delimiter = ',', value_parser = verify::PARTS)]
     only: Vec<String>,
     /// Runs only the cases on the cluster whose name contains this.

@@ -192,6 +192,8 @@ async fn second(petri: &Petri<'_>) -> Result<String, Error> {
         return Err(wrong(format!("the refused uninstall says {why:?}")));
     }
     petri.lab.kubectl(&["get", "deployment", "petri-operator", "-n", TWO]).await?;
+    // Helm calls it `uninstalling` from now on, and upgrades it only after it was rolled back to what it is.
+    expect(&helm(petri, &["rollback", TWO, "1", "--namespace", TWO, "--wait"]).await?, true, "")?;
     expect(&helm(petri, &install(TWO, TWO, "drain")).await?, true, "")?;
     expect(&helm(petri, &uninstall).await?, true, "")?;
     let kept = namespace_exists(petri, "petri-two-shared").await?;

@@ -42,10 +42,11 @@ impl Collector {
         std::fs::create_dir_all(&folder).map_err(file)?;
         let config = json!({
             "receivers": {"otlp": {"protocols": {"grpc": {"endpoint": format!("0.0.0.0:{PORT}")}}}},
-            "exporters": {"otlp": {"endpoint": to, "tls": {"insecure": true}}},
+            // The receiver of the tests takes nothing compressed.
+            "exporters": {"otlp_grpc": {"endpoint": to, "tls": {"insecure": true}, "compression": "none"}},
             "service": {
                 "telemetry": {"metrics": {"level": "none"}},
-                "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["otlp"]}},
+                "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["otlp_grpc"]}},
             },
         });
         let config_file = folder.join("config.json");

@@ -11,6 +11,11 @@ fn ready(body: &Value) -> (String, String) {
     (text("reason"), text("message"))
 }
 
+/// The reason that the server holds.
+fn stored(stage: &Stage) -> String {
+    ready(&stage.server.lock().unwrap().objects[ENVIRONMENT]).0
+}
+
 #[tokio::test]
 async fn a_right_that_is_missing_is_in_the_condition_until_it_is_given() {
     for missing in [FINALIZER, NAMESPACES] {
@@ -20,14 +25,11 @@ async fn a_right_that_is_missing_is_in_the_condition_until_it_is_given() {
         assert_eq!(ready(&stage.last_body()), ("Refused".to_owned(), "refused: Forbidden".to_owned()));
         let (second, _) = stage.pass().await;
         assert!(second.after > first.after, "{first:?} {second:?}");
-        let server = stage.server.lock().unwrap();
-        assert_eq!(ready(&server.objects[ENVIRONMENT]).0, "Refused", "what is stored meanwhile says it, too");
-        drop(server);
+        assert_eq!(stored(&stage), "Refused", "what is stored meanwhile says it, too");
         stage.server.lock().unwrap().refusals.clear();
         stage.pass().await;
         stage.pass().await;
-        let server = stage.server.lock().unwrap();
-        assert_eq!(ready(&server.objects[ENVIRONMENT]).0, "Progressing", "{missing}");
+        assert_eq!(stored(&stage), "Progressing", "{missing}");
     }
 }
 
