@@ -14,6 +14,7 @@ pub mod measure;
 pub mod petri;
 pub mod proxy;
 pub mod rights;
+pub mod sources;
 pub mod traces;
 pub mod verify;
 pub mod workload;
