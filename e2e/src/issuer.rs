@@ -115,6 +115,30 @@ impl SigningKey {
     }
 }
 
+/// Serves any routes over TLS until the process or the runtime ends.
+///
+/// # Panics
+/// The certificate is none.
+pub async fn serve(listener: TcpListener, tls: &Tls, router: Router) {
+    let certificate = CertificateDer::from_pem_slice(tls.certificate.as_bytes()).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_slice(tls.key.as_bytes()).expect("a private key");
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key);
+    let acceptor = TlsAcceptor::from(Arc::new(config.expect("a certificate with its key")));
+    while let Ok((stream, _)) = listener.accept().await {
+        let (acceptor, router) = (acceptor.clone(), router.clone());
+        tokio::spawn(async move {
+            let Ok(Ok(stream)) = tokio::time::timeout(Duration::from_secs(5), acceptor.accept(stream)).await
+            else {
+                return;
+            };
+            let service = TowerToHyperService::new(router);
+            let _ = auto::Builder::new(TokioExecutor::new())
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
 /// The RSAPrivateKey inside PKCS #8, which is its last element.
 fn rsa_private(pkcs8: &[u8]) -> Vec<u8> {
     // version, algorithm identifier (15 bytes), then OCTET STRING with a length of two bytes.
@@ -228,26 +252,9 @@ impl Issuer {
     /// # Panics
     /// The certificate is none.
     pub async fn serve(self, listener: TcpListener, tls: &Tls) {
-        let certificate = CertificateDer::from_pem_slice(tls.certificate.as_bytes()).expect("a certificate");
-        let key = PrivateKeyDer::from_pem_slice(tls.key.as_bytes()).expect("a private key");
-        let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key);
-        let acceptor = TlsAcceptor::from(Arc::new(config.expect("a certificate with its key")));
         let path = self.url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap_or_default();
         let router = self.router(path.trim_end_matches('/'));
-        while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, router) = (acceptor.clone(), router.clone());
-            tokio::spawn(async move {
-                let Ok(Ok(stream)) =
-                    tokio::time::timeout(Duration::from_secs(5), acceptor.accept(stream)).await
-                else {
-                    return;
-                };
-                let service = TowerToHyperService::new(router);
-                let _ = auto::Builder::new(TokioExecutor::new())
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await;
-            });
-        }
+        serve(listener, tls, router).await;
     }
 
     fn router(self, path: &str) -> Router {

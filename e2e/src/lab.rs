@@ -32,9 +32,10 @@ use std::process::Output;
 use tokio::sync::{Mutex, watch};
 
 pub use cache::root as cache_root;
-pub(crate) use command::run;
+pub(crate) use certs::for_server as certificates;
+pub(crate) use command::{command, run};
 pub use component::NAMES as COMPONENTS;
-pub use debian::promtool;
+pub use debian::{extracted, promtool};
 pub use error::LabError;
 pub use gobuild::{http_route_definition, monitoring_definitions};
 pub use process::Death;
@@ -42,7 +43,6 @@ pub use progress::Progress;
 
 use crate::cluster::Cluster;
 use cache::Lock;
-use command::command;
 use guard::Guard;
 use home::{Home, Record};
 use network::Addresses;
@@ -331,7 +331,8 @@ pub(crate) fn program(name: &str) -> tokio::process::Command {
     command(path(name))
 }
 
-fn path(name: &str) -> PathBuf {
+/// Where a program is that the lab has built; else its name.
+pub(crate) fn path(name: &str) -> PathBuf {
     gobuild::program(name).unwrap_or_else(|| PathBuf::from(name))
 }
 

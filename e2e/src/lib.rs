@@ -15,6 +15,7 @@ pub mod petri;
 pub mod prometheus;
 pub mod proxy;
 pub mod rights;
+pub mod sources;
 pub mod tables;
 pub mod traces;
 pub mod verify;

@@ -139,6 +139,8 @@ mod tests {
         check(json!({"repo": "file:///etc", "chart": "a", "version": "1.0.0"}), Err("http or https"));
         check(json!({"path": "-x"}), Err("no leading hyphen"));
         check(json!({"git": {"repo": "https://git.example/a", "path": "../x"}}), Err("git.path"));
+        check(json!({"git": {"repo": "file:///srv/git", "path": "c"}}), Err("http, https or ssh"));
+        check(json!({"git": {"repo": "git@git.example:a/b.git", "path": "c"}}), Ok(false));
         check(json!({"path": "/a", "valuesFile": "../x"}), Err("valuesFile"));
         check(json!({"path": "/a", "valuesFile": "/x"}), Err("valuesFile"));
     }

@@ -147,7 +147,7 @@ impl Job<'_> {
 
     async fn find_chart(&self) -> Result<Chart, Failure> {
         let source = &self.payload.component.helm;
-        let registry = self.credentials.registry_config(source.chart.as_deref(), self.work.path())?;
+        let registry = self.credentials.registry_config(source.web(), self.work.path())?;
         let helm = match registry {
             Some(path) => self.helm.clone().with("HELM_REGISTRY_CONFIG", path),
             None => self.helm.clone(),

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod transport;
+
+pub use transport::Transport;
+
 /// Where the operator mounts the Secret named by `credentialsSecretRef` in the deployer's pod.
 pub const CREDENTIALS_DIR: &str = "/etc/petri/credentials";
 
@@ -171,6 +175,13 @@ impl Payload {
 }
 
 impl HelmSource {
+    /// Gives the URL whose host the credentials are for; a path has none, and an ssh key is no login.
+    pub fn web(&self) -> Option<&str> {
+        let repo = self.git.as_ref().map(|git| git.repo.as_str()).or(self.repo.as_deref());
+        repo.or(self.chart.as_deref())
+            .filter(|url| ["https://", "http://", "oci://"].iter().any(|scheme| url.starts_with(scheme)))
+    }
+
     /// Gives the one chart source.
     ///
     /// # Errors
@@ -196,6 +207,11 @@ impl HelmSource {
         }
         if let Some(git) = &self.git {
             plain("helm.git.repo", &git.repo)?;
+            if Transport::of(&git.repo).is_none() {
+                let value = if git.repo.contains('@') { "(masked)" } else { git.repo.as_str() };
+                let (field, value) = ("helm.git.repo", value.to_owned());
+                return Err(PayloadError::Field { field, value, rule: Transport::RULE });
+            }
             plain("helm.git.path", &git.path)?;
             plain("helm.git.ref", &git.reference)?;
             plain("helm.git.fallbackRef", &git.fallback_ref)?;
@@ -251,7 +267,7 @@ fn plain<'a>(field: &'static str, value: &'a str) -> Result<&'a str, PayloadErro
 }
 
 /// Checks the URL of a chart repository: helm would read `file://` and plugin schemes too.
-fn web<'a>(field: &'static str, value: &'a str) -> Result<&'a str, PayloadError> {
+pub(super) fn web<'a>(field: &'static str, value: &'a str) -> Result<&'a str, PayloadError> {
     plain(field, value)?;
     let has_login =
         value.split("://").nth(1).and_then(|rest| rest.split('/').next()).is_some_and(|h| h.contains('@'));

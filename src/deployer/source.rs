@@ -14,6 +14,7 @@ use super::helm::Helm;
 use super::payload::{ChartSource, HelmSource};
 
 pub mod credentials;
+mod dependencies;
 pub mod git;
 
 use credentials::Credentials;
@@ -42,12 +43,10 @@ pub async fn locate(
 ) -> Result<Chart, Failure> {
     let chosen = source.chart_source();
     let chosen = chosen.map_err(|error| Failure::new(FailureReason::ChartInvalid, error.to_string()))?;
-    // The roots below which a values file may stand, the first match counts.
+    // The roots below which a values file and dependencies may stand; the first match counts.
     let (path, roots) = match chosen {
         ChartSource::Path(path) => {
-            let path = fs::canonicalize(path).map_err(|error| {
-                Failure::new(FailureReason::ChartNotFound, format!("no chart at {path}: {error}"))
-            })?;
+            let path = on_this_file_system(path)?;
             (path.clone(), vec![path])
         }
         ChartSource::Git(git) => {
@@ -56,7 +55,11 @@ pub async fn locate(
         }
         ChartSource::Repository { repo, chart, version } => {
             let path = retry(|| from_repository(repo, chart, version, credentials, helm, work)).await;
-            let path = name_missing(path, &["--repo", repo], chart, credentials, helm).await?;
+            let path = match credentials.has_login() {
+                // With a list of repositories helm says it itself.
+                true => path?,
+                false => name_missing(path, &["--repo", repo], chart, credentials, helm).await?,
+            };
             (path.clone(), vec![path])
         }
         ChartSource::Oci { chart, version } => {
@@ -70,7 +73,24 @@ pub async fn locate(
         Some(name) => Some(copy_values_file(name, &roots, work)?),
         None => None,
     };
+    let within = match (&source.path, roots.last()) {
+        // Charts that lie side by side on a volume are of one source.
+        (Some(_), _) => path.parent().unwrap_or(&path),
+        (None, Some(root)) => root,
+        (None, None) => &path,
+    };
+    let path = dependencies::complete(path.clone(), within, source, credentials, helm, work).await?;
     Ok(Chart { path, values_file })
+}
+
+fn on_this_file_system(path: &str) -> Result<PathBuf, Failure> {
+    fs::canonicalize(path).map_err(|error| {
+        let reason = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => FailureReason::SourceUnauthorized,
+            _ => FailureReason::ChartNotFound,
+        };
+        Failure::new(reason, format!("no chart at {path}: {error}"))
+    })
 }
 
 async fn from_repository(
@@ -125,7 +145,10 @@ async fn pull(
     arguments.extend(["--destination".into(), work.as_os_str().to_owned()]);
     arguments.extend(credentials.tls_arguments());
     arguments.extend(["--".into(), reference.into()]);
-    helm.source(arguments, "helm pull").await?;
+    // Helm does not always say which chart it speaks of.
+    let name = reference.trim_start_matches("source/");
+    let pulled = helm.source(arguments, "helm pull").await;
+    pulled.map_err(|error| if error.message.contains(name) { error } else { error.during(name) })?;
     let unpacked = fs::read_dir(&into).ok().into_iter().flatten().flatten().map(|entry| entry.path());
     // For a reference by digest helm leaves an empty folder of that name beside the chart's.
     unpacked.into_iter().find(|path| path.join("Chart.yaml").is_file()).ok_or_else(|| {
@@ -142,7 +165,8 @@ async fn name_missing(
     helm: &Helm,
 ) -> Result<PathBuf, Failure> {
     match result {
-        Err(failure) if failure.reason == FailureReason::ChartVersionNotFound && !credentials.has_login() => {
+        Err(failure) if failure.reason == FailureReason::ChartVersionNotFound => {
+            let chart = chart.split_once('@').map_or(chart, |(chart, _digest)| chart);
             let mut arguments = words(&["show", "chart", "--version", ">0.0.0-0"]);
             arguments.extend(words(flags));
             arguments.extend(credentials.tls_arguments());

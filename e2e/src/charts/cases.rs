@@ -2,7 +2,7 @@ use super::{documents, rules};
 
 /// Every chart of the repository.
 pub(super) const CHARTS: &[&str] =
-    &["charts/petri", POSTGRES, REDIS, "e2e/charts/api", "e2e/charts/worker", "e2e/charts/web", TINY];
+    &["charts/petri", POSTGRES, REDIS, API, WORKER, WEB, TINY, SHOP, RECORDS, MIGRATE, KEEPER, TEMPLATED];
 
 /// One set of values, and what must come of it.
 pub(super) struct Case {
@@ -62,6 +62,11 @@ const API: &str = "e2e/charts/api";
 const WORKER: &str = "e2e/charts/worker";
 const WEB: &str = "e2e/charts/web";
 const TINY: &str = "e2e/charts/tiny";
+const SHOP: &str = "e2e/charts/shop";
+const RECORDS: &str = "e2e/charts/records";
+const MIGRATE: &str = "e2e/charts/migrate";
+const KEEPER: &str = "e2e/charts/keeper";
+const TEMPLATED: &str = "e2e/charts/templated";
 
 pub(super) const CASES: &[Case] = &[
     case(
@@ -313,4 +318,40 @@ pub(super) const CASES: &[Case] = &[
         ]),
     ),
     case("a release of measurements has one pod", TINY, &[], Lines(&["kind: Deployment", "kind: ConfigMap"])),
+    case(
+        "an umbrella has the parts that its conditions say",
+        SHOP,
+        &["finder={\"enabled\":true}", "cache={\"enabled\":false}"],
+        Lines(&["name: some-name-finder", "banner: \"blue serves some-name\"", "cache: \"none\""]),
+    ),
+    case(
+        "a chart may have a kind of its own",
+        RECORDS,
+        &[],
+        Lines(&["kind: Record", "name: some-name-second"]),
+    ),
+    case(
+        "every hook is a Job with a script of its own",
+        MIGRATE,
+        &[r#"script="exit 1""#, r#"nodeSelectors={"pre-delete":{"a":"b"}}"#],
+        Lines(&["helm.sh/hook: post-delete", r#"command: [/bin/busybox, sh, -c, "exit 1"]"#, "a: b"]),
+    ),
+    case("a value that has to be set is asked for", KEEPER, &[], Refused("database has to be set")),
+    case(
+        "a value outside of the schema is refused",
+        KEEPER,
+        &["length=2"],
+        Refused("minimum: got 2, want 16"),
+    ),
+    case(
+        "a chart renders the templates in its values",
+        TEMPLATED,
+        &[r#"nameOverride="n""#],
+        Lines(&[
+            "name: n-extra",
+            "greeting: \"hello some-name\"",
+            "upstream: some-name",
+            "kind: HorizontalPodAutoscaler",
+        ]),
+    ),
 ];

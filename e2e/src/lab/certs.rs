@@ -53,6 +53,15 @@ pub fn write(folder: &Path, name: &str, addresses: &Addresses) -> Result<(), Lab
     Ok(())
 }
 
+/// Writes an authority and a certificate of it for a server of these names into `folder`: `ca` and `server`, `.crt` and
+/// `.key` each.
+pub fn for_server(folder: &Path, names: &[&str]) -> Result<(), LabError> {
+    fs::create_dir_all(folder)?;
+    let ca = authority(folder, "ca")?;
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    leaf(folder, "server", &ca, &Subject { user: "server", group: None, names })
+}
+
 /// What a certificate says; with `names` it is for serving, without for a client.
 struct Subject<'a> {
     user: &'a str,

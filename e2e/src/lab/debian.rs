@@ -22,25 +22,32 @@ pub async fn install(progress: &Progress) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Gives Prometheus' tool for rules, out of Debian's package; the package itself is not installed, since that would
-/// start a server on this machine.
-pub async fn promtool(progress: &Progress) -> Result<PathBuf, LabError> {
-    let folder = cache::root().join("debian/prometheus");
-    let promtool = folder.join("usr/bin/promtool");
-    let _lock = lock("debian-prometheus", progress).await?;
-    if promtool.exists() {
-        return Ok(promtool);
+/// Gives the folder with what these packages hold, extracted and not installed: that would start servers on this
+/// machine. Built under the first one's name.
+pub async fn extracted(packages: &[&str], progress: &Progress) -> Result<PathBuf, LabError> {
+    let name = packages.first().copied().unwrap_or_default();
+    let folder = cache::root().join("debian").join(name);
+    let whole = folder.join(".whole");
+    let _lock = lock(&format!("debian-{name}"), progress).await?;
+    if whole.exists() {
+        return Ok(folder);
     }
-    progress.step("getting promtool");
+    progress.step(format!("getting {name}"));
     std::fs::create_dir_all(&folder)?;
     run(apt().arg("update")).await?;
-    run(apt().args(["download", "prometheus"]).current_dir(&folder)).await?;
+    run(apt().arg("download").args(packages).current_dir(&folder)).await?;
     for entry in std::fs::read_dir(&folder)?.flatten() {
         if entry.path().extension().is_some_and(|end| end == "deb") {
             run(command("dpkg-deb").arg("--extract").arg(entry.path()).arg(&folder)).await?;
         }
     }
-    Ok(promtool)
+    std::fs::write(whole, "")?;
+    Ok(folder)
+}
+
+/// Gives Prometheus' tool for rules.
+pub async fn promtool(progress: &Progress) -> Result<PathBuf, LabError> {
+    Ok(extracted(&["prometheus"], progress).await?.join("usr/bin/promtool"))
 }
 
 fn missing() -> Vec<&'static str> {

@@ -20,6 +20,8 @@ pub struct Credentials {
     token: Option<String>,
     docker_config: Option<(PathBuf, String)>,
     ca_file: Option<PathBuf>,
+    ssh_key: Option<String>,
+    known_hosts: Option<PathBuf>,
 }
 
 impl Credentials {
@@ -41,12 +43,15 @@ impl Credentials {
             token: line("token"),
             docker_config: path(".dockerconfigjson").zip(text(".dockerconfigjson")),
             ca_file: path("ca.crt"),
+            ssh_key: text("ssh-privatekey"),
+            known_hosts: path("known_hosts"),
         })
     }
 
     /// Gives every text that must not be shown.
     pub fn secrets(&self) -> Vec<String> {
-        let mut secrets: Vec<String> = [&self.password, &self.token].into_iter().flatten().cloned().collect();
+        let single = [&self.password, &self.token, &self.ssh_key];
+        let mut secrets: Vec<String> = single.into_iter().flatten().cloned().collect();
         secrets.extend(self.authorization());
         if let Some((_, text)) = &self.docker_config {
             let auths = serde_json::from_str::<Value>(text).ok();
@@ -90,6 +95,23 @@ impl Credentials {
         self.ca_file.as_deref()
     }
 
+    /// Gives user name and password, or token, to name in a list of repositories.
+    pub fn repository_login(&self) -> Option<Value> {
+        self.login().map(|(username, password)| json!({"username": username, "password": password}))
+    }
+
+    /// Gives the private key and the file of known hosts, both of which git needs over ssh.
+    ///
+    /// # Errors
+    /// One of them is missing.
+    pub fn ssh(&self) -> Result<(&str, &Path), Failure> {
+        self.ssh_key.as_deref().zip(self.known_hosts.as_deref()).ok_or_else(|| {
+            let message =
+                "git over ssh needs ssh-privatekey and known_hosts in the Secret of credentialsSecretRef";
+            Failure::new(FailureReason::SourceUnauthorized, message)
+        })
+    }
+
     /// Writes helm's list of repositories with the one entry `source`; nothing without a login.
     ///
     /// # Errors
@@ -106,15 +128,15 @@ impl Credentials {
         files::write(&work.join("repositories.yaml"), config.as_bytes()).map(Some)
     }
 
-    /// Gives helm's login for an OCI registry: the mounted one, or one written for the host of `reference`.
+    /// Gives helm's login for OCI registries: the mounted one, or one written for the host of `source`, a URL.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn registry_config(&self, reference: Option<&str>, work: &Path) -> Result<Option<PathBuf>, Failure> {
+    pub fn registry_config(&self, source: Option<&str>, work: &Path) -> Result<Option<PathBuf>, Failure> {
         if let Some((path, _)) = &self.docker_config {
             return Ok(Some(path.clone()));
         }
-        let host = reference.and_then(|reference| reference.strip_prefix("oci://")?.split('/').next());
+        let host = source.and_then(|source| source.split_once("://")?.1.split('/').next());
         let Some((host, authorization)) = host.zip(self.authorization()) else {
             return Ok(None);
         };

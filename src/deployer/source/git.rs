@@ -1,4 +1,4 @@
-//! Fetches a chart from a git repository: one commit, over http(s) only, nothing of it is run.
+//! Fetches a chart from a git repository: one commit, over http(s) or ssh only, nothing of it is run.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,11 +12,16 @@ use super::credentials::Credentials;
 use crate::deployer::classify::{Failure, Stage, classify};
 use crate::deployer::files;
 use crate::deployer::helm::Helm;
-use crate::deployer::payload::GitSource;
+use crate::deployer::payload::{GitSource, Transport};
 use crate::deployer::process::{self, ProcessError};
+
+mod ssh;
 
 /// A chart directory is small; a tree that is deeper or larger is no chart.
 const ENTRIES_MAX: usize = 20_000;
+/// Git abbreviates a commit to seven digits at least; a shorter word is a name that somebody gave.
+const SHORT_COMMIT_MIN: usize = 7;
+const COMMIT: [usize; 2] = [40, 64];
 
 /// Names a checked-out repository and the chart in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,23 +42,23 @@ pub async fn fetch(
     helm: &Helm,
     work: &Path,
 ) -> Result<Checkout, Failure> {
-    check_url(&source.repo)?;
+    let transport = Transport::of(&source.repo).ok_or_else(|| invalid(Transport::RULE))?;
     let root = work.join("repository");
     files::fresh_directory(&root)?;
-    let git = Git { root: &root, environment: environment(credentials, work), helm };
+    let git = Git { root: &root, environment: environment(transport, credentials, work)?, helm };
     git.run(&["init", "--quiet", "."]).await?;
-    let first = git.fetch(&source.repo, &source.reference).await;
-    match first {
+    let first = git.take(&source.repo, &source.reference).await;
+    let commit = match first {
         Err(failure)
             if failure.reason == FailureReason::ChartVersionNotFound
                 && source.fallback_ref != source.reference =>
         {
             info!(message = "the ref is not there, its fallback is taken", fallback = source.fallback_ref);
-            git.fetch(&source.repo, &source.fallback_ref).await?;
+            git.take(&source.repo, &source.fallback_ref).await?
         }
         other => other?,
-    }
-    git.run(&["checkout", "--quiet", "--detach", "FETCH_HEAD"]).await?;
+    };
+    git.run(&["checkout", "--quiet", "--detach", &commit]).await?;
     // Helm would put it into the release if the chart is the repository's root.
     fs::remove_dir_all(root.join(".git")).map_err(|error| invalid(&format!("no .git: {error}")))?;
     chart_in(&root, &source.path)
@@ -66,13 +71,36 @@ struct Git<'a> {
 }
 
 impl Git<'_> {
-    async fn fetch(&self, url: &str, reference: &str) -> Result<(), Failure> {
+    /// Fetches what the name stands for and gives what to check out.
+    async fn take(&self, url: &str, reference: &str) -> Result<String, Failure> {
         check_ref(reference)?;
-        let fixed = ["fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--"];
-        self.run(&[&fixed[..], &[url, reference]].concat()).await
+        let failure = match self.fetch(&["--depth=1", "--"], url, &[reference]).await {
+            Ok(()) => return Ok("FETCH_HEAD".to_owned()),
+            Err(failure) => failure,
+        };
+        // An old protocol, as plain sshd speaks it, gives commits by name only at the tips.
+        let refused = failure.message.contains("unadvertised object");
+        let missing = failure.reason == FailureReason::ChartVersionNotFound;
+        if !(missing && is_commit(reference) && (refused || is_short(reference))) {
+            return Err(failure);
+        }
+        info!(message = "all branches are fetched to find the commit", reference);
+        let all = ["+refs/heads/*:refs/petri/heads/*", "+refs/tags/*:refs/petri/tags/*"];
+        self.fetch(&["--"], url, &all).await?;
+        let commit = format!("{reference}^{{commit}}");
+        let found = self.run(&["rev-parse", "--verify", "--end-of-options", &commit]).await;
+        found.map(|found| found.trim().to_owned()).map_err(|other| match other.reason {
+            FailureReason::JobDeadline => other,
+            _ => failure.during(&format!("{reference} is no commit of any branch or tag")),
+        })
     }
 
-    async fn run(&self, arguments: &[&str]) -> Result<(), Failure> {
+    async fn fetch(&self, how: &[&str], url: &str, references: &[&str]) -> Result<(), Failure> {
+        let fixed = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"];
+        self.run(&[&fixed[..], how, &[url], references].concat()).await.map(drop)
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Result<String, Failure> {
         let what = format!("git {}", arguments.first().unwrap_or(&""));
         info!(message = what);
         let mut command = Command::new("git");
@@ -83,24 +111,27 @@ impl Git<'_> {
             ProcessError::Start { .. } => Failure::new(FailureReason::HelmFailed, error.to_string()),
         })?;
         if output.status.success() {
-            return Ok(());
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         let text = output.stderr.trim();
         Err(Failure::new(classify(Stage::Source, text), self.helm.masked(text)).during(&what))
     }
 }
 
-/// No file of the machine or of the user configures this git, it asks nobody, and it speaks http(s) only.
-fn environment(credentials: &Credentials, work: &Path) -> Vec<(OsString, OsString)> {
+/// No file of the machine or of the user configures this git, it asks nobody, and it speaks one protocol only.
+fn environment(
+    transport: Transport,
+    credentials: &Credentials,
+    work: &Path,
+) -> Result<Vec<(OsString, OsString)>, Failure> {
     let mut settings: Vec<(&str, OsString)> = vec![
         ("protocol.allow", "never".into()),
-        ("protocol.http.allow", "always".into()),
-        ("protocol.https.allow", "always".into()),
         ("core.hooksPath", "/dev/null".into()),
         ("core.symlinks", "true".into()),
         ("http.lowSpeedLimit", "1000".into()),
         ("http.lowSpeedTime", "30".into()),
     ];
+    settings.extend(protocols(transport).iter().map(|name| (*name, "always".into())));
     if let Some(authorization) = credentials.authorization() {
         settings.push(("http.extraHeader", format!("Authorization: Basic {authorization}").into()));
         // A redirect would carry the login to another host.
@@ -121,16 +152,10 @@ fn environment(credentials: &Credentials, work: &Path) -> Vec<(OsString, OsStrin
         environment.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));
         environment.push((format!("GIT_CONFIG_VALUE_{index}").into(), value));
     }
-    environment
-}
-
-fn check_url(url: &str) -> Result<(), Failure> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    let host = rest.and_then(|rest| rest.split('/').next());
-    match host {
-        Some(host) if !host.is_empty() && !host.contains('@') => Ok(()),
-        _ => Err(invalid("git.repo has to be an http or https URL without a login in it")),
+    if transport == Transport::Ssh {
+        environment.extend(ssh::environment(credentials, work)?);
     }
+    Ok(environment)
 }
 
 /// What git would read as a pattern, a refspec or a revision expression is no ref's name.
@@ -155,7 +180,16 @@ fn chart_in(root: &Path, path: &str) -> Result<Checkout, Failure> {
     if !chart.starts_with(&root) || !chart.is_dir() {
         return Err(missing());
     }
-    let mut open = vec![chart.clone()];
+    links_stay(&chart, &root)?;
+    Ok(Checkout { root, chart })
+}
+
+/// Makes sure that a folder is of bounded size and that none of its links leads out of `root`.
+///
+/// # Errors
+/// It is not so.
+pub fn links_stay(folder: &Path, root: &Path) -> Result<(), Failure> {
+    let mut open = vec![folder.to_owned()];
     let mut seen = 0;
     while let Some(directory) = open.pop() {
         let entries = fs::read_dir(&directory).map_err(|error| invalid(&error.to_string()))?;
@@ -169,14 +203,30 @@ fn chart_in(root: &Path, path: &str) -> Result<Checkout, Failure> {
                 open.push(entry.path());
             } else if kind.is_symlink() {
                 let target = fs::canonicalize(entry.path()).ok();
-                if target.is_none_or(|target| !target.starts_with(&root)) {
+                if target.is_none_or(|target| !target.starts_with(root)) {
                     let name = entry.file_name();
                     return Err(invalid(&format!("the link {name:?} leads out of the repository")));
                 }
             }
         }
     }
-    Ok(Checkout { root, chart })
+    Ok(())
+}
+
+/// Says whether the word can be a commit's name, whole or shortened.
+fn is_commit(word: &str) -> bool {
+    (SHORT_COMMIT_MIN..=64).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_short(word: &str) -> bool {
+    !COMMIT.contains(&word.len())
+}
+
+const fn protocols(transport: Transport) -> &'static [&'static str] {
+    match transport {
+        Transport::Http => &["protocol.http.allow", "protocol.https.allow"],
+        Transport::Ssh => &["protocol.ssh.allow"],
+    }
 }
 
 fn invalid(message: &str) -> Failure {

@@ -14,10 +14,10 @@ const CHARTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts");
 /// User of petri's own images.
 const PETRI: &str = "65532:65532";
 
-/// libc for the Rust programs, git and authorities for the deployer, a shell to look around.
+/// libc for the Rust programs, git with its ssh and authorities for the deployer, a shell to look around.
 const BASE: Root = Root {
     name: "base",
-    packages: &["libc6", "libgcc-s1", "ca-certificates", "git", "busybox-static"],
+    packages: &["libc6", "libgcc-s1", "ca-certificates", "git", "openssh-client", "busybox-static"],
     users: &[("petri", 65532, "/tmp")],
 };
 const DATABASE: Root = Root {

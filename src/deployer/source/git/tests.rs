@@ -29,12 +29,12 @@ async fn fetched(repo: &str, path: &str, reference: &str) -> Result<Checkout, Fa
 }
 
 #[rstest]
-#[case::a_file("file:///etc", "an http or https URL")]
-#[case::a_helper_program("ext::sh -c touch% /tmp/x", "an http or https URL")]
-#[case::a_login("https://me:secret@git.example/r", "an http or https URL")]
-#[case::a_local_path("/srv/git", "an http or https URL")]
+#[case::a_file("file:///etc", "an http, https or ssh URL")]
+#[case::a_helper_program("ext::sh -c touch% /tmp/x", "an http, https or ssh URL")]
+#[case::a_login("https://me:secret@git.example/r", "an http, https or ssh URL")]
+#[case::a_local_path("/srv/git", "an http, https or ssh URL")]
 #[tokio::test]
-async fn a_url_that_is_not_plain_http_is_refused(#[case] url: &str, #[case] why: &str) {
+async fn a_url_that_is_not_plainly_of_a_git_server_is_refused(#[case] url: &str, #[case] why: &str) {
     let failure = fetched(url, ".", "main").await.expect_err("refused");
     assert_eq!(failure.reason, FailureReason::ChartInvalid);
     assert!(failure.message.contains(why) && !failure.message.contains("secret"), "{failure}");
@@ -84,7 +84,7 @@ fn git_gets_a_login_through_its_environment_and_follows_no_redirect_with_it() {
     let work = work();
     fs::write(work.path().join("token"), "tok-123").expect("written");
     let credentials = Credentials::read(work.path()).expect("readable");
-    let environment = environment(&credentials, work.path());
+    let environment = environment(Transport::Http, &credentials, work.path()).expect("no ssh");
     let value = |wanted: &str| {
         let (key, _) = environment.iter().find(|(_, value)| value == wanted)?;
         let number = key.to_str()?.strip_prefix("GIT_CONFIG_KEY_")?.to_owned();
@@ -103,4 +103,41 @@ fn git_gets_a_login_through_its_environment_and_follows_no_redirect_with_it() {
     let keys =
         environment.iter().filter(|(key, _)| key.to_string_lossy().starts_with("GIT_CONFIG_KEY_")).count();
     assert_eq!(count, Some(keys.to_string().into()));
+}
+
+#[test]
+fn ssh_gets_the_key_in_a_file_of_its_own_and_only_hosts_that_are_known() {
+    use std::os::unix::fs::PermissionsExt;
+    let work = work();
+    let mounted = work.path().join("it's mounted");
+    fs::create_dir(&mounted).expect("made");
+    fs::write(mounted.join("ssh-privatekey"), "-----BEGIN\r\nabcdefgh\r\n-----END").expect("written");
+    let failure = environment(Transport::Ssh, &Credentials::read(&mounted).expect("readable"), work.path());
+    let failure = failure.expect_err("no known hosts");
+    assert_eq!(failure.reason, FailureReason::SourceUnauthorized);
+    assert!(failure.message.contains("known_hosts"), "{failure}");
+    fs::write(mounted.join("known_hosts"), "h ssh-ed25519 x").expect("written");
+    let credentials = Credentials::read(&mounted).expect("readable");
+    let environment = environment(Transport::Ssh, &credentials, work.path()).expect("both are there");
+    let key = work.path().join("ssh-key");
+    assert_eq!(fs::read_to_string(&key).expect("written"), "-----BEGIN\nabcdefgh\n-----END\n");
+    assert_eq!(fs::metadata(key).expect("written").permissions().mode() & 0o777, 0o600);
+    let config = fs::read_to_string(work.path().join("ssh-config")).expect("written");
+    assert!(config.contains("StrictHostKeyChecking yes") && config.contains("BatchMode yes"), "{config}");
+    let names = environment.iter().map(|(_, name)| name.to_string_lossy());
+    let allowed: Vec<_> = names.filter(|name| name.ends_with(".allow")).collect();
+    assert_eq!(allowed, ["protocol.allow", "protocol.ssh.allow"]);
+    assert!(credentials.secrets().iter().any(|secret| secret.contains("abcdefgh")));
+}
+
+#[test]
+fn a_shortened_commit_is_told_from_a_name() {
+    for (word, commit, short) in [
+        ("0123abc", true, true),
+        ("0123456789012345678901234567890123456789", true, false),
+        ("beef", false, true),
+        ("release", false, true),
+    ] {
+        assert_eq!((is_commit(word), is_short(word)), (commit, short), "{word}");
+    }
 }
