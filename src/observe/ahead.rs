@@ -4,7 +4,7 @@
 use super::{Observer, fold};
 use crate::client::{CALL_MAX, timed};
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Api;
 use petri_machines::{
     job::{JobView, is_live},
@@ -22,14 +22,19 @@ pub struct Ahead {
 }
 
 impl Observer {
-    /// Reads the namespace that the cached environment names, and the Jobs that have ended since the last pass.
+    /// Reads the namespace that the cached environment names, and the Jobs that have ended since the last pass. Of an
+    /// environment or a namespace that goes no Job is read ahead: the rights there go, too.
     pub async fn ahead(&self, environment: &str) -> Ahead {
         let Some(cached) = self.caches.environment(environment) else { return Ahead::default() };
         let Ok(cached) = cached.0.as_ref() else { return Ahead::default() };
         let uid = Uid::new(cached.metadata.uid.clone().unwrap_or_default());
         let named = cached.status.as_ref().and_then(|status| status.target_namespace.clone());
         let (Ok(uid), Some(Ok(name))) = (uid, named.map(NamespaceName::new)) else { return Ahead::default() };
-        let (namespace, jobs) = tokio::join!(self.namespace_ahead(&name), self.ends_ahead(&uid, &name));
+        let stays = |meta: &ObjectMeta| meta.deletion_timestamp.is_none();
+        let place = self.caches.namespace(name.as_str());
+        let settled = stays(&cached.metadata) && place.is_some_and(|place| stays(&place.metadata));
+        let jobs = async { if settled { self.ends_ahead(&uid, &name).await } else { BTreeMap::new() } };
+        let (namespace, jobs) = tokio::join!(self.namespace_ahead(&name), jobs);
         Ahead { namespace: namespace.map(|found| (name, found)), jobs }
     }
 

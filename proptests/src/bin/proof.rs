@@ -315,10 +315,7 @@ fn explored(profile: Profile) -> Result<(Values, Found), Breach> {
 }
 
 /// Does the last of the list first: the largest are there, and none is to be begun when all others have ended.
-fn on_all_cores<B: Send>(
-    list: Vec<B>,
-    work: impl Fn(B) -> Result<(), Breach> + Sync,
-) -> Result<(), Breach> {
+fn on_all_cores<B: Send>(list: Vec<B>, work: impl Fn(B) -> Result<(), Breach> + Sync) -> Result<(), Breach> {
     let left = Mutex::new(list);
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let works = || -> Result<(), Breach> {

@@ -134,10 +134,11 @@ fn lags(object: &ObjectRef, requests: &[Request], at: usize) -> bool {
 }
 
 /// Whether the very same was let through before and after: an API server that has just started refuses what its
-/// authorizer has not read yet. A right that is missing lets nothing through.
+/// authorizer has not read yet. A right that is missing lets nothing through. What is not found was let through, and so
+/// was a watch that an API server's end cut off.
 fn forgets(refused: &Request, requests: &[Request], at: usize) -> bool {
     let same = |request: &&Request| {
-        let through = request.is_complete() && request.code().is_some_and(|code| code < 400);
+        let through = request.code().is_some_and(|code| code != 403);
         let target = |it: &Request| it.object().map(|object| (object.namespace.clone(), object.kind()));
         through && request.verb == refused.verb && target(request) == target(refused)
     };
@@ -175,6 +176,10 @@ mod tests {
         assert!(refusals(&[watch(200), watch(403), watch(200)]).is_empty());
         assert_eq!(refusals(&[watch(403), watch(200)]).len(), 1);
         assert_eq!(refusals(&[watch(200), watch(403)]).len(), 1);
+        assert!(refusals(&[watch(404), watch(403), watch(200)]).is_empty());
+        let mut cut = watch(200);
+        cut.stage = "ResponseStarted".to_owned();
+        assert!(refusals(&[cut, watch(403), watch(200)]).is_empty());
         let other = request("watch", "jobs", 403);
         assert_eq!(refusals(&[watch(200), other, watch(200)]).len(), 1);
     }
