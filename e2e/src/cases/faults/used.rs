@@ -151,8 +151,12 @@ mod tests {
     use serde_json::json;
 
     fn request(verb: &str, resource: &str, code: u16) -> Request {
+        at("ResponseComplete", verb, resource, code)
+    }
+
+    fn at(stage: &str, verb: &str, resource: &str, code: u16) -> Request {
         let request = json!({
-            "stage": "ResponseComplete", "verb": verb,
+            "stage": stage, "verb": verb,
             "objectRef": {"resource": resource, "namespace": "petri-env-0", "apiGroup": ""},
             "responseStatus": {"code": code, "message": "no"},
         });
@@ -177,8 +181,7 @@ mod tests {
         assert_eq!(refusals(&[watch(403), watch(200)]).len(), 1);
         assert_eq!(refusals(&[watch(200), watch(403)]).len(), 1);
         assert!(refusals(&[watch(404), watch(403), watch(200)]).is_empty());
-        let mut cut = watch(200);
-        cut.stage = "ResponseStarted".to_owned();
+        let cut = at("ResponseStarted", "watch", "pods", 200);
         assert!(refusals(&[cut, watch(403), watch(200)]).is_empty());
         let other = request("watch", "jobs", 403);
         assert_eq!(refusals(&[watch(200), other, watch(200)]).len(), 1);
