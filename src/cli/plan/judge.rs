@@ -166,13 +166,13 @@ impl<'a> Judge<'a> {
     pub(super) fn judge(mut self) -> Judged {
         let mut accepted = Vec::new();
         let mut errors = Vec::new();
-        for (_, Read { manifest, object }) in &self.providers {
+        for Read { manifest, object } in self.providers.values() {
             match provider_status::judge(object) {
                 Ok(told) => accepted.push(format!("SharedComponentProvider {}: {told}", name(object))),
                 Err(invalid) => errors.push(Fault::of(manifest.locate("spec", &invalid.message), invalid)),
             }
         }
-        for (_, Read { manifest, object }) in &self.templates {
+        for Read { manifest, object } in self.templates.values() {
             match template_status::judge(object) {
                 Ok(plan) => accepted.push(format!(
                     "EnvironmentTemplate {}: {}",
