@@ -85,7 +85,8 @@ pub async fn upgrade(petri: &Petri<'_>) -> Result<String, Error> {
     let namespace = namespace_of(&ready)?;
     tokio::time::sleep(SETTLE).await;
     let (own, inside) = (petri.environments().get("upgraded").await?, contents(petri, &namespace).await?);
-    let crds = checkout().join("charts/petri/crds").display().to_string();
+    // With the slash, as the documents say it: the folder is a link, which kubectl does not follow by itself.
+    let crds = format!("{}/", checkout().join("charts/petri/crds").display());
     petri.lab.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &crds]).await?;
     petri.helm_upgrade(&VALUES).await?;
     tokio::time::sleep(SETTLE).await;

@@ -53,8 +53,16 @@ async fn watched(petri: &Petri<'_>, receiver: &Receiver) -> Result<String, Error
     if found.is_empty() || !found.iter().all(|trace| seen.contains(trace)) {
         return Err(Error::Wrong(format!("exemplars {found:?} lead to none of the traces {seen:?}")));
     }
-    let kinds = "eenv/scraped,eenv/unscraped,shc/shop-db,shcp/postgres,etmpl/shared-demo,etmpl/unscraped";
-    petri.lab.kubectl(&["delete", "-n", MANAGEMENT, kinds, "--timeout=180s"]).await?;
+    let all = [
+        "eenv/scraped",
+        "eenv/unscraped",
+        "shc/shop-db",
+        "shcp/postgres",
+        "etmpl/shared-demo",
+        "etmpl/unscraped",
+    ];
+    let delete = ["delete", "-n", MANAGEMENT, "--timeout=180s"];
+    petri.lab.kubectl(&[&delete[..], &all].concat()).await?;
     cleaned(petri).await?;
     tokio::time::sleep(SETTLE).await;
     shared_traces(&receiver.spans())?;

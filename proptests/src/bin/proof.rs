@@ -49,7 +49,7 @@ impl Profile {
 
     fn shared_plans(self) -> u64 {
         match self {
-            Self::Standard => 300,
+            Self::Standard => 1_000,
             Self::Whole => 50_000,
         }
     }
@@ -70,8 +70,8 @@ impl Profile {
                 ("lives", 300),
                 ("plans", 2_000),
                 ("laws", 60_000),
-                ("shared_states", 300),
-                ("shared_plans", 300),
+                ("shared_states", 70_000),
+                ("shared_plans", 1_000),
                 ("s5", 500),
                 ("s6", 20_000),
                 ("s7", 20_000),

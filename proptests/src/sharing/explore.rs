@@ -69,27 +69,26 @@ pub const LEAST: Bounds = Bounds {
     states_max: 20_000_000,
 };
 
+/// Two environments at one place.
+const PAIR: Bounds =
+    Bounds { environments: 2, budget: Budget { faults: 0, mishaps: 2, deletions: ANY }, ..LEAST };
+
 /// The worlds that take some seconds.
 pub fn standard() -> Vec<Bounds> {
-    vec![
-        LEAST,
-        Bounds { idles: true, ..LEAST },
-        Bounds { budget: Budget { faults: 1, ..LEAST.budget }, ..LEAST },
-    ]
+    let faulty = Budget { faults: 1, ..LEAST.budget };
+    vec![LEAST, Bounds { idles: true, ..LEAST }, Bounds { budget: faulty, ..LEAST }, PAIR]
 }
 
 /// All worlds: two shared components, two environments, one place and two. Two by two begin with what is shared ready,
 /// and take few mishaps at a time: each further one multiplies all.
 pub fn all() -> Vec<Bounds> {
     let few = |faults, mishaps, deletions| Budget { faults, mishaps, deletions };
-    let pair = Bounds { environments: 2, budget: few(0, 2, ANY), ..LEAST };
     let square = Bounds { shared: 2, environments: 2, warm: true, ..LEAST };
     let mut all = standard();
     all.extend([
         Bounds { freezes: true, ..LEAST },
-        pair,
-        Bounds { capacity: 2, ..pair },
-        Bounds { freezes: true, warm: true, budget: few(0, 2, 2), ..pair },
+        Bounds { capacity: 2, ..PAIR },
+        Bounds { freezes: true, warm: true, budget: few(0, 2, 2), ..PAIR },
         Bounds { shared: 2, warm: true, budget: few(0, ANY, 1), ..LEAST },
         Bounds { budget: few(0, 1, 2), ..square },
         Bounds { capacity: 2, budget: few(0, 1, 1), ..square },
