@@ -2,9 +2,9 @@
 //!
 //! Environments each use every shared component. From every state the operator may pass over each object, seeing
 //! everything or nothing of what is shared, and die after any of its writes, or freeze before a write of a list of
-//! consumers and make it much later; Jobs end well or, as often as the bounds allow, badly; everything may be deleted at
-//! any time, and time goes by. At the end the frontier is empty, what rests is settled, and in peace nothing goes round
-//! in a circle.
+//! consumers and make it much later; Jobs end well or badly; everything may be deleted at any time, and time goes by.
+//! What does not happen in peace happens as often as the bounds allow. At the end the frontier is empty, what rests is
+//! settled, and in peace nothing goes round in a circle.
 //!
 //! What an environment does alone, in a namespace of its own, is no part of this: it is taken in one go here, and step
 //! by step in [`crate::explorer`].

@@ -194,10 +194,10 @@ impl<'a> Moves<'a> {
     ) -> Result<(), Breach> {
         let Some(what) = what else { return Ok(()) };
         let _ = writeln!(said, "  {what}");
-        if after == before || alone {
-            return oracle::witness(before, after, &mut self.asked.counts);
-        }
         oracle::witness(before, after, &mut self.asked.counts)?;
+        if after == before || alone {
+            return Ok(());
+        }
         self.add(Maker::Fault, said, MISHAP, after.clone())
     }
 
