@@ -26,6 +26,25 @@ fn assert_nothing_is_left_of(name: &str) {
     assert_eq!(Lab::leftovers(name).unwrap(), Vec::<String>::new());
 }
 
+/// The sockets at which a process in the lab's network namespace listens by a path. One outside the
+/// lab's own folder is one that two labs would fight for; containerd's shims have names of their own, and
+/// the kubelet's socket for device plugins is a constant that only one lab makes at a time.
+async fn assert_no_socket_of_the_machine(lab: &Lab) {
+    let pid = lab.component_pid("containerd").await.unwrap();
+    let sockets = std::fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap();
+    let home = lab.kubeconfig().ancestors().nth(2).unwrap();
+    let fields = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let listening = fields
+        .filter(|fields| fields.len() == 8 && fields[3] == "00010000")
+        .map(|fields| fields[7].to_owned());
+    let paths: Vec<String> = listening.filter(|path| path.starts_with('/')).collect();
+    assert!(paths.iter().any(|path| path.ends_with("containerd.sock")), "{paths:?}");
+    let known = ["/run/containerd/s/", "/var/lib/kubelet/device-plugins/kubelet.sock"];
+    let foreign = paths.iter().filter(|path| !known.iter().any(|known| path.starts_with(known)));
+    let foreign: Vec<_> = foreign.filter(|path| !std::path::Path::new(path).starts_with(home)).collect();
+    assert!(foreign.is_empty(), "{foreign:?} do not lie below {}", home.display());
+}
+
 /// Starts `cargo lab up --hold` and returns when it has printed its kubeconfig.
 async fn held(name: &str) -> Child {
     let mut child = lab_program(name);
@@ -152,6 +171,7 @@ async fn two_labs_side_by_side_do_not_touch_each_other() {
     let (one, other) = (one.unwrap(), other.unwrap());
     run_a_pod(&one).await;
     run_a_pod(&other).await;
+    assert_no_socket_of_the_machine(&one).await;
     one.down().await.unwrap();
     assert_nothing_is_left_of("t-one");
     drop(other);

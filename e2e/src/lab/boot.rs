@@ -99,9 +99,13 @@ async fn boot(lab: &Lab, progress: &Progress, pause: &Path) -> Result<(), LabErr
         serves(lab, "kube-apiserver").await?;
         progress.step_of(4, 5, "starting the controllers and the node");
         // Only now: started earlier they exit, because their roles are not there yet.
-        for name in ["kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "coredns"] {
+        for name in ["kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns"] {
             lab.launch(name).await?;
         }
+        // Each kubelet removes the device plugins' socket, whose path is a constant of it, and listens
+        // there anew: of two that do so in the same instant one exits with "address already in use".
+        let _alone = blocking(|| Ok(Lock::wait("kubelet")?)).await?;
+        lab.launch("kubelet").await?;
         progress.step_of(5, 5, "waiting for the node");
         wait("the node to be ready", || node_ready(lab)).await?;
         // Without it the API server refuses every pod of the default namespace.

@@ -91,6 +91,8 @@ fn cni(home: &Home, addresses: &Addresses) -> Value {
 /// machine lacks the capability to lower an OOM score. The pods' network namespaces lie below the state
 /// folder, so that they end with the lab and with no other. There is no registry to be reached: a pull is
 /// sent to a closed port and fails at once, where a name that cannot be looked up would hang for a minute.
+/// The Node Resource Interface listens at one path of the whole machine: of two labs that start at once,
+/// the one that comes second would die of "address already in use". Nothing here has a use for it.
 fn containerd(home: &Home) -> String {
     let root = home.root().display();
     let pause = image::PAUSE;
@@ -100,6 +102,8 @@ fn containerd(home: &Home) -> String {
          state = \"{root}/containerd/state\"\n\
          [grpc]\n\
          address = \"{root}/containerd.sock\"\n\
+         [plugins.'io.containerd.nri.v1.nri']\n\
+         disable = true\n\
          [plugins.'io.containerd.cri.v1.images'.pinned_images]\n\
          sandbox = \"{pause}\"\n\
          [plugins.'io.containerd.cri.v1.images'.registry]\n\
