@@ -35,6 +35,7 @@ use crate::{
     error::CallError,
     render::Backend,
 };
+use futures::future::join;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use petri_crds::{
@@ -132,12 +133,16 @@ impl Observer {
         record: &Record,
         ahead: &Ahead,
     ) -> Observation {
-        let namespaces = self.namespaces(identity, record, is_deleted(&own.metadata), ahead).await;
+        let (namespaces, (found, slices)) =
+            join(self.namespaces(identity, record, is_deleted(&own.metadata), ahead), async {
+                let found = self.template(own).await;
+                let shown = found.known().and_then(|found| found.as_ref().ok()).and_then(Option::as_deref);
+                let slices = self.slices(own, identity, record, shown).await;
+                (found, slices)
+            })
+            .await;
         let place = place(record, &namespaces, &identity.uid);
         let mut recheck = Recheck::default();
-        let found = self.template(own).await;
-        let shown = found.known().and_then(|found| found.as_ref().ok()).and_then(Option::as_deref);
-        let slices = self.slices(own, identity, record, shown).await;
         let (template, intent) = self.intent(own, found, &slices.inputs, &place, &mut recheck).await;
         let expiry = expiry(own, &intent);
         let (plan, payloads, made) = match intent {

@@ -47,6 +47,14 @@ pub const GROUP: &str = "core.petri.run";
 /// The one served and stored version.
 pub const VERSION: &str = "v1alpha1";
 
+/// The four definitions as generated, by the plurals of their kinds.
+pub const YAML: [(&str, &str); 4] = [
+    ("ephemeralenvironments", include_str!("../yaml/ephemeralenvironments.core.petri.run.yaml")),
+    ("environmenttemplates", include_str!("../yaml/environmenttemplates.core.petri.run.yaml")),
+    ("sharedcomponents", include_str!("../yaml/sharedcomponents.core.petri.run.yaml")),
+    ("sharedcomponentproviders", include_str!("../yaml/sharedcomponentproviders.core.petri.run.yaml")),
+];
+
 /// The four CustomResourceDefinitions, in the order in which they are printed and installed.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {

@@ -2,10 +2,9 @@
 //! older one drops what it does not know from every write, the record of what was decided included.
 
 use crate::client::{CALL_MAX, timed};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, Client, Resource as _, ResourceExt as _};
-use petri_crds::EphemeralEnvironment;
-use serde_json::Value;
+use kube::{Client, core::Request};
+use petri_crds::{GROUP, VERSION};
+use serde::Deserialize;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -15,6 +14,7 @@ use std::{
 use tokio::time::sleep;
 use tracing::{debug, error, info};
 
+const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// How often definitions that are too old, or could not be read, are looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// Fields of one definition that are named.
@@ -27,19 +27,19 @@ pub struct Definitions(Arc<Mutex<BTreeMap<String, Vec<String>>>>);
 impl Definitions {
     /// Looks until all of them are as new as this program. A missing one is the watches' business.
     pub async fn follow(self, client: Client) {
-        let api: Api<CustomResourceDefinition> = Api::all(client);
         loop {
             let mut is_over = true;
-            for own in petri_crds::crds() {
-                let name = own.name_any();
-                match timed(CALL_MAX, api.get_opt(&name)).await {
-                    Ok(Some(served)) => is_over &= self.compare(&name, &own, &served),
-                    Ok(None) => is_over = false,
-                    Err(error) => {
-                        debug!(definition = name, %error, "cannot be compared");
-                        is_over = false;
+            for (plural, own) in petri_crds::YAML {
+                let name = format!("{plural}.{GROUP}");
+                is_over &= match (serde_saphyr::from_str(own), read(&client, &name).await) {
+                    (Ok(own), Ok(served)) => self.compare(&name, &own, &served),
+                    (own, served) => {
+                        let own = own.err().map(|error: serde_saphyr::Error| error.to_string());
+                        let why = own.or(served.err()).unwrap_or_default();
+                        debug!(definition = name, why, "cannot be compared");
+                        false
                     }
-                }
+                };
             }
             if is_over {
                 return;
@@ -48,10 +48,10 @@ impl Definitions {
         }
     }
 
-    fn compare(&self, name: &str, own: &CustomResourceDefinition, served: &CustomResourceDefinition) -> bool {
-        let (own, served) = (schema(own), schema(served));
+    fn compare(&self, name: &str, own: &Definition, served: &Definition) -> bool {
+        let (own, served) = (own.schema(), served.schema());
         let mut lacks = Vec::new();
-        lacking(&own, &served, "", &mut lacks);
+        lacking(own, served, "", &mut lacks);
         let before = self.lock().insert(name.to_owned(), lacks.clone());
         if !lacks.is_empty() && before.as_ref() != Some(&lacks) {
             let fields = named(&lacks);
@@ -92,27 +92,89 @@ fn named(fields: &[String]) -> String {
     if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
-/// Gives the schema of the version that this program speaks.
-fn schema(definition: &CustomResourceDefinition) -> Value {
-    let version =
-        definition.spec.versions.iter().find(|version| version.name == EphemeralEnvironment::version(&()));
-    let schema = version.and_then(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref());
-    serde_json::to_value(schema).unwrap_or_default()
+/// Reads one, as far as it is compared.
+async fn read(client: &Client, name: &str) -> Result<Definition, String> {
+    let request = Request::new(PATH).get(name, &Default::default()).map_err(|error| error.to_string())?;
+    timed(CALL_MAX, client.request(request)).await.map_err(|error| error.to_string())
+}
+
+/// What is compared of a definition. The whole of one is some hundred kilobytes in memory, and this program is to be
+/// small: what is left out here is skipped while it is read.
+#[derive(Debug, Deserialize)]
+struct Definition {
+    spec: Spec,
+}
+
+#[derive(Debug, Deserialize)]
+struct Spec {
+    versions: Vec<Version>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Version {
+    name: String,
+    schema: Option<VersionSchema>,
+}
+
+#[derive(Debug, Deserialize)]
+struct VersionSchema {
+    #[serde(rename = "openAPIV3Schema")]
+    root: Schema,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Schema {
+    properties: BTreeMap<String, Schema>,
+    items: Option<Box<Schema>>,
+    additional_properties: Option<Additional>,
+    #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
+    keeps_all: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Additional {
+    Schema(Box<Schema>),
+    Any(bool),
+}
+
+/// The schema of nothing.
+static NONE: Schema =
+    Schema { properties: BTreeMap::new(), items: None, additional_properties: None, keeps_all: false };
+
+impl Definition {
+    /// Gives the schema of the version that this program speaks.
+    fn schema(&self) -> &Schema {
+        let version = self.spec.versions.iter().find(|version| version.name == VERSION);
+        version.and_then(|version| version.schema.as_ref()).map_or(&NONE, |schema| &schema.root)
+    }
+}
+
+impl Schema {
+    /// Gives what is said of the elements of a list, and of the values of a map.
+    fn inner(&self) -> [Option<&Schema>; 2] {
+        let additional = match &self.additional_properties {
+            Some(Additional::Schema(schema)) => Some(schema.as_ref()),
+            Some(Additional::Any(true | false)) | None => None,
+        };
+        [self.items.as_deref(), additional]
+    }
 }
 
 /// Gathers the paths of fields that one schema has and the other would drop.
-fn lacking(own: &Value, served: &Value, path: &str, lacks: &mut Vec<String>) {
-    for (name, below) in own["properties"].as_object().into_iter().flatten() {
+fn lacking(own: &Schema, served: &Schema, path: &str, lacks: &mut Vec<String>) {
+    for (name, below) in &own.properties {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        match served["properties"].get(name) {
+        match served.properties.get(name) {
             Some(served) => lacking(below, served, &path, lacks),
-            None if served["x-kubernetes-preserve-unknown-fields"] == true => {}
+            None if served.keeps_all => {}
             None => lacks.push(path),
         }
     }
-    for inner in ["items", "additionalProperties"] {
-        if own[inner].is_object() {
-            lacking(&own[inner], &served[inner], &format!("{path}[]"), lacks);
+    for (own, served) in own.inner().into_iter().zip(served.inner()) {
+        if let Some(own) = own {
+            lacking(own, served.unwrap_or(&NONE), &format!("{path}[]"), lacks);
         }
     }
 }
@@ -121,7 +183,12 @@ fn lacking(own: &Value, served: &Value, path: &str, lacks: &mut Vec<String>) {
 mod tests {
     use super::*;
 
-    fn without(field: &[&str]) -> CustomResourceDefinition {
+    fn own() -> Definition {
+        serde_saphyr::from_str(petri_crds::YAML[0].1).unwrap()
+    }
+
+    /// The definition as a server gives it, without one field.
+    fn without(field: &[&str]) -> Definition {
         let mut environment = serde_json::to_value(&petri_crds::crds()[0]).unwrap();
         let mut at = &mut environment["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let (last, path) = field.split_last().unwrap();
@@ -134,16 +201,12 @@ mod tests {
 
     #[test]
     fn a_definition_without_the_record_is_told_by_the_field_and_a_newer_one_is_good() {
-        let definitions = Definitions::default();
-        let own = &petri_crds::crds()[0];
-        let name = own.name_any();
+        let (definitions, own) = (Definitions::default(), own());
         let older = without(&["properties", "status", "properties", "machine"]);
-        assert!(!definitions.compare(&name, own, &older) && !definitions.are_new());
-        let line = format!(
-            "custom resource definition {name} is older than this program: it lacks status.machine\n"
-        );
+        assert!(!definitions.compare("x", &own, &older) && !definitions.are_new());
+        let line = "custom resource definition x is older than this program: it lacks status.machine\n";
         assert_eq!(definitions.text(), line);
-        assert!(definitions.compare(&name, &older, own), "what is newer than the program lacks nothing");
+        assert!(definitions.compare("x", &older, &own), "what is newer than the program lacks nothing");
         assert!(definitions.are_new() && definitions.text().is_empty());
     }
 
@@ -152,7 +215,21 @@ mod tests {
         let components = ["properties", "status", "properties", "components", "items", "properties"];
         let older = without(&[&components[..], &["lastFailureReason"]].concat());
         let definitions = Definitions::default();
-        assert!(!definitions.compare("x", &petri_crds::crds()[0], &older));
+        assert!(!definitions.compare("x", &own(), &older));
         assert!(definitions.text().contains("it lacks status.components[].lastFailureReason"));
+    }
+
+    #[test]
+    fn each_definition_as_generated_lacks_nothing_of_itself_and_everything_of_an_empty_one() {
+        for ((plural, text), crd) in petri_crds::YAML.iter().zip(petri_crds::crds()) {
+            assert_eq!(crd.spec.names.plural, *plural);
+            let own: Definition = serde_saphyr::from_str(text).unwrap();
+            let served: Definition = serde_json::from_value(serde_json::to_value(&crd).unwrap()).unwrap();
+            let mut lacks = Vec::new();
+            lacking(own.schema(), served.schema(), "", &mut lacks);
+            assert_eq!(lacks, Vec::<String>::new());
+            lacking(own.schema(), &NONE, "", &mut lacks);
+            assert_eq!(lacks, ["spec", "status"], "{plural}");
+        }
     }
 }

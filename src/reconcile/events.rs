@@ -5,14 +5,18 @@
 use crate::{
     client::{CALL_MAX, timed},
     controller::Key,
+    store,
 };
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, ObjectMeta},
     jiff::Timestamp,
 };
 use kube::{Api, Client, api::PostParams};
-use petri_crds::meta::{LABEL_MANAGED_BY, MANAGED_BY};
+use petri_crds::{
+    Phase,
+    meta::{LABEL_MANAGED_BY, MANAGED_BY},
+};
 use petri_machines::{
     kernel::limits::bounded,
     names::{JobName, NamespaceName},
@@ -26,6 +30,10 @@ use std::{
 };
 use tracing::debug;
 
+/// The reason of the event and of the condition, when the server will not take a write.
+pub(super) const REFUSED: &str = "Refused";
+/// What a definition of an older release does to the record.
+pub(super) const OLDER: &str = "the custom resource definition is older than this release and drops what was decided: apply the chart's crds/";
 const CONTROLLER: &str = "petri.run/operator";
 /// Names of objects that an event's own name still fits behind.
 const NAME_MAX: usize = 200;
@@ -69,8 +77,27 @@ impl Refusals {
     }
 
     /// Gives the refusal that stands.
-    pub(super) fn of(&self, key: &Key) -> Option<String> {
+    fn of(&self, key: &Key) -> Option<String> {
         self.lock().get(key).cloned()
+    }
+
+    /// Puts the refusal that stands into the conditions of an object under way; one that is Ready or Failed says
+    /// nothing better or worse by it. Tells whether that changed them.
+    pub(super) fn put(
+        &self,
+        key: &Key,
+        phase: Phase,
+        conditions: &mut Vec<Condition>,
+        generation: Option<i64>,
+        now: Timestamp,
+    ) -> bool {
+        let Some(note) = self.of(key) else { return false };
+        match phase {
+            Phase::Pending | Phase::Deploying | Phase::Terminating => {}
+            Phase::Ready | Phase::Failed => return false,
+        }
+        let condition = store::condition("Ready", "False", REFUSED, &bounded(&note), generation);
+        store::set_condition(conditions, condition, now)
     }
 
     /// Begins anew: nothing is refused any more.

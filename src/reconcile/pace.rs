@@ -18,19 +18,27 @@ const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// The longest of those.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
-/// Counts for each key how often it went on without getting better.
+/// How often a key went on without getting better.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    soon: u32,
+    /// Counted apart: what was tried again at once for a while has not waited for the server yet.
+    backoff: u32,
+}
+
+/// Counts for each key.
 #[derive(Debug, Default)]
-pub(super) struct Pace(Mutex<HashMap<Key, u32>>);
+pub(super) struct Pace(Mutex<HashMap<Key, Times>>);
 
 impl Pace {
     /// Looks again at once, a little later each time in a row.
     pub(super) fn soon(&self, key: &Key) -> Duration {
-        grown(SOON_MIN, self.count(key), SOON_MAX)
+        grown(SOON_MIN, self.count(key, |times| &mut times.soon), SOON_MAX)
     }
 
     /// Looks again after a pause, longer each time in a row; spread by ten per cent.
     pub(super) fn backoff(&self, key: &Key) -> Duration {
-        let pause = grown(BACKOFF_MIN, self.count(key), BACKOFF_MAX);
+        let pause = grown(BACKOFF_MIN, self.count(key, |times| &mut times.backoff), BACKOFF_MAX);
         pause + jitter(pause / 10)
     }
 
@@ -48,9 +56,9 @@ impl Pace {
     }
 
     /// Returns how often in a row before this time.
-    fn count(&self, key: &Key) -> u32 {
+    fn count(&self, key: &Key, of: impl Fn(&mut Times) -> &mut u32) -> u32 {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(key.clone()).or_default();
+        let count = of(counts.entry(key.clone()).or_default());
         let before = *count;
         *count = count.saturating_add(1);
         before
@@ -85,6 +93,14 @@ mod tests {
             let bound = Duration::from_secs(expected);
             assert!(pause >= bound && pause <= bound + bound / 10, "{pause:?} for {expected} s");
         }
+    }
+
+    #[test]
+    fn what_was_tried_again_at_once_for_a_while_begins_with_the_shortest_backoff() {
+        let (pace, key) = (Pace::default(), Key::environment("a"));
+        (0..9).for_each(|_| assert!(pace.soon(&key) <= SOON_MAX));
+        assert!(pace.backoff(&key) < Duration::from_secs(2));
+        assert_eq!(pace.soon(&key), SOON_MAX, "and neither makes the other begin anew");
     }
 
     #[test]

@@ -3,20 +3,17 @@
 use super::Pass;
 use crate::{
     reconcile::{
-        events::Said,
+        events::{REFUSED, Said},
         notices::{self, About},
         trail::{Spans, Told},
     },
     store,
 };
-use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
-use petri_crds::{EphemeralEnvironment, EphemeralEnvironmentStatus, Phase};
-use petri_machines::{environment::Notice, kernel::limits::bounded, names::JobName};
+use petri_crds::EphemeralEnvironment;
+use petri_machines::{environment::Notice, names::JobName};
 use tracing::warn;
-
-/// The reason of the event and of the condition, when the server will not take a write.
-const REFUSED: &str = "Refused";
 
 impl Pass<'_> {
     /// Tells the user of a write that the server will not take, once: by an event, and by a condition that stays until
@@ -30,7 +27,9 @@ impl Pass<'_> {
         let said = Said { warning: true, reason: REFUSED, action: "Write", note, job: None };
         self.operator.events.publish(reference(&found.object), vec![said], now);
         let mut object = found.object.clone();
-        if !self.refused_in(object.status.get_or_insert_default(), object.metadata.generation, now) {
+        let status = object.status.get_or_insert_default();
+        let (phase, generation) = (status.phase.unwrap_or_default(), object.metadata.generation);
+        if !self.operator.refusals.put(self.key, phase, &mut status.conditions, generation, now) {
             return;
         }
         match store::replace_status(&self.api, &object).await {
@@ -41,22 +40,6 @@ impl Pass<'_> {
             }
             Err(error) => warn!(key = %self.key, %error, "that a write is refused could not be told"),
         }
-    }
-
-    /// Puts the refusal that stands into a status that says nothing worse; tells whether that changed it.
-    pub(super) fn refused_in(
-        &self,
-        status: &mut EphemeralEnvironmentStatus,
-        generation: Option<i64>,
-        now: Timestamp,
-    ) -> bool {
-        let Some(note) = self.operator.refusals.of(self.key) else { return false };
-        match status.phase.unwrap_or_default() {
-            Phase::Pending | Phase::Deploying | Phase::Terminating => {}
-            Phase::Ready | Phase::Failed => return false,
-        }
-        let condition = store::condition("Ready", "False", REFUSED, &bounded(&note), generation);
-        store::set_condition(&mut status.conditions, condition, now)
     }
 
     pub(super) fn notify(&self, all: &[Notice]) {

@@ -9,7 +9,10 @@ use crate::{
         class::{self, call_class},
     },
     observe::Observation,
-    reconcile::trail::{JobOf, Subject},
+    reconcile::{
+        events::OLDER,
+        trail::{JobOf, Subject},
+    },
     render::{Extras, Own, RenderContext, effects},
     store,
     telemetry::trace,
@@ -21,9 +24,6 @@ use petri_machines::{
 };
 use tracing::{debug, error, warn};
 
-/// What a definition of an older release does to the record.
-const OLDER: &str = "the custom resource definition is older than this release and drops what was decided: apply the chart's crds/";
-
 impl Pass<'_> {
     /// Writes record and status; the answer is the object that everything after is based on.
     pub(super) async fn store(&mut self, record: Record, status: &Status) -> Result<(), Refusal> {
@@ -31,7 +31,8 @@ impl Pass<'_> {
         let (now, began) = (self.operator.clock.wall(), trace::now());
         let mut object = found.object.clone();
         let mut status = adapter::status::status(found.object.status.as_ref(), &record, status, now);
-        self.refused_in(&mut status, object.metadata.generation, now);
+        let (phase, generation) = (status.phase.unwrap_or_default(), object.metadata.generation);
+        self.operator.refusals.put(self.key, phase, &mut status.conditions, generation, now);
         object.status = Some(status);
         let outcome = store::replace_status(&self.api, &object).await;
         if let Some(spans) = &mut self.spans {

@@ -3,9 +3,10 @@
 use super::Pass;
 use crate::{
     adapter,
+    error::CallError,
     executor::class::{self, call_class},
     observe::random,
-    reconcile::trail::JobOf,
+    reconcile::{events::OLDER, trail::JobOf},
     render::{Extras, Own, RenderContext, SharedContext, shared_effect},
     store,
     telemetry::trace,
@@ -23,28 +24,50 @@ impl Pass<'_> {
         let Some((found, _)) = &mut self.read else { return Err(Refusal::Retry) };
         let (now, began) = (self.operator.clock.wall(), trace::now());
         let mut object = found.clone();
-        object.status = Some(adapter::shared::status(found.status.as_ref(), &record, status, now));
+        let mut status = adapter::shared::status(found.status.as_ref(), &record, status, now);
+        let (phase, generation) = (status.phase.unwrap_or_default(), object.metadata.generation);
+        self.operator.refusals.put(self.key, phase, &mut status.conditions, generation, now);
+        object.status = Some(status);
         let outcome = store::replace_status(&self.api, &object).await;
         if let Some(spans) = &mut self.spans {
             spans.done("store", began, outcome.as_ref().err().map(|error| class::name(call_class(error))));
         }
-        match outcome {
-            Ok(object) => {
-                *found = object;
-                self.record = record;
-                self.worked = true;
-                self.operator.pace.reset(self.key);
-                if let (Some(subject), Some(spans)) = (self.subject(), &mut self.spans) {
-                    spans.stored(&subject);
-                }
-                Ok(())
+        let object = match outcome {
+            Ok(object) => object,
+            Err(error) => return Err(self.not_stored(&error).await),
+        };
+        let is_kept = adapter::shared::stored(&object).is_ok_and(|stored| stored.phase == record);
+        // A status that says of a refusal what it said before is no news, and no reason to hurry.
+        let is_news = found.metadata.resource_version != object.metadata.resource_version;
+        *found = object;
+        if !is_kept {
+            error!(key = %self.key, what = OLDER, "nothing stored");
+            self.complain(OLDER.to_owned()).await;
+            return Err(Refusal::Rejected);
+        }
+        self.record = record;
+        if is_news {
+            self.worked = true;
+            self.operator.pace.reset(self.key);
+        }
+        if let (Some(subject), Some(spans)) = (self.subject(), &mut self.spans) {
+            spans.stored(&subject);
+        }
+        Ok(())
+    }
+
+    async fn not_stored(&mut self, error: &CallError) -> Refusal {
+        let refusal = call_class(error);
+        match refusal {
+            Refusal::Rejected => {
+                error!(key = %self.key, %error, "nothing stored: refused for good");
+                self.complain(error.to_string()).await;
             }
-            Err(error) => {
-                let refusal = call_class(&error);
+            Refusal::Retry | Refusal::Backoff | Refusal::Fenced => {
                 debug!(key = %self.key, %error, class = class::name(refusal), "nothing stored");
-                Err(refusal)
             }
         }
+        refusal
     }
 
     pub(super) async fn apply(&mut self, command: &Command) -> Result<(), Refusal> {
@@ -103,7 +126,7 @@ impl Pass<'_> {
                 let refusal = error.class();
                 warn!(key = %self.key, ?command, %error, class = class::name(refusal), "not applied");
                 if refusal == Refusal::Rejected {
-                    self.complain(error.to_string());
+                    self.complain(error.to_string()).await;
                 }
                 Err(refusal)
             }

@@ -6,6 +6,9 @@ const SHARED: &str = "/apis/core.petri.run/v1alpha1/namespaces/petri-system/shar
 const PROVIDER: &str =
     "/apis/core.petri.run/v1alpha1/namespaces/petri-system/sharedcomponentproviders/postgres";
 
+const HOLD_PROVIDER: &str =
+    "PATCH /apis/core.petri.run/v1alpha1/namespaces/petri-system/sharedcomponentproviders/postgres";
+
 fn shared(finalizers: Value, status: Value) -> Value {
     json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "SharedComponent",
         "metadata": {"name": "pg", "namespace": "petri-system", "uid": "shared", "resourceVersion": "4",
@@ -185,4 +188,39 @@ async fn a_shared_component_without_its_provider_says_so_and_makes_nothing() {
     let condition = own.last_body()["status"]["conditions"][0].clone();
     assert_eq!(condition["reason"], "InvalidConfiguration");
     assert_eq!(condition["message"], "SharedComponentProvider \"postgres\" does not exist");
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_in_the_shared_components_condition_until_it_is_given() {
+    let held = stage(shared(json!(["petri.run/shared-cleanup"]), json!({})), provider(json!([])));
+    let held = held.refuses(HOLD_PROVIDER, Some((403, "Forbidden")));
+    let ready = |stage: &Stage| {
+        let server = stage.server.lock().unwrap();
+        let conditions = server.objects[SHARED]["status"]["conditions"].as_array().unwrap().clone();
+        let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready").unwrap();
+        (ready["reason"].clone(), ready["message"].clone())
+    };
+    let refused = (json!("Refused"), json!("refused: Forbidden"));
+    pass(&held).await;
+    assert_eq!(ready(&held), refused);
+    pass(&held).await;
+    assert_eq!(ready(&held), refused, "what is stored meanwhile says it, too");
+    held.server.lock().unwrap().refusals.clear();
+    pass(&held).await;
+    pass(&held).await;
+    assert_ne!(ready(&held).0, json!("Refused"));
+}
+
+#[tokio::test]
+async fn under_a_definition_that_drops_the_shared_components_record_nothing_is_done() {
+    let own = stage(shared(json!([]), json!({})), provider(json!([])));
+    own.server.lock().unwrap().drops = Some("machine");
+    let writes = pass(&own).await;
+    assert_eq!(
+        writes,
+        [format!("PUT {SHARED}/status"), format!("PUT {SHARED}/status")],
+        "no command is applied"
+    );
+    own.server.lock().unwrap().drops = None;
+    assert_eq!(pass(&own).await, [format!("PUT {SHARED}/status"), format!("PATCH {SHARED}")]);
 }
