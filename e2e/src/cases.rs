@@ -12,18 +12,24 @@ mod faults;
 mod forward;
 mod furniture;
 mod golden;
+mod hooks;
 mod invariants;
+mod kept;
 mod kill;
 mod life;
 mod metrics;
+mod missing;
 mod refusals;
+mod releases;
 mod replicas;
 mod repository;
 mod route;
 mod sharing;
 mod situations;
+mod sources;
 mod traces;
 mod unruled;
+mod written;
 
 pub use faults::faults;
 pub use traces::SECRET;
@@ -77,6 +83,12 @@ pub fn all() -> Vec<Case> {
         case!("a foreign namespace in the way is left alone", bad_input::foreign),
         case!("a namespace deleted by hand is said, and the deletion still ends", bad_input::lost),
         case!("a chart from an HTTP repository deploys, and a missing version is said", repository::run),
+        case!("every chart source in every state says its exact reason", sources::run),
+        case!("five charts as people write them deploy, are upgraded and leave nothing", written::run),
+        case!("hooks that fail, hang or find no node end in time and say so", hooks::run),
+        case!("a release is deployed and removed from every state that helm can leave it in", releases::run),
+        case!("the pod of a failed deploy is there until somebody deletes the environment", kept::evidence),
+        case!("the claims of a StatefulSet go with the namespace and free their volume", kept::claims),
         case!("a deploy is one trace from its generation to Ready, and no secret is in it", traces::run),
         case!("quota, limits, policy, copied secrets and route stand when it is Ready", furniture::run),
         case!(
@@ -105,6 +117,8 @@ pub fn operations() -> Vec<Case> {
             traces::collected
         ),
         case!("every query of the dashboard has data, and an exemplar leads to a trace", metrics::run),
+        case!("a deploy beside two thousand definitions takes hardly longer", kept::crowd),
+        case!("each right that is missing is named in readiness, log and condition", missing::run),
         case!("an upgrade of the chart touches no Ready environment", chart::upgrade),
         case!("of two installations side by side one is tested, drained and removed", chart::two),
     ]

@@ -11,6 +11,7 @@ pub mod issuer;
 pub mod lab;
 pub mod load;
 pub mod measure;
+pub mod outside;
 pub mod petri;
 pub mod prometheus;
 pub mod proxy;

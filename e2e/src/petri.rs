@@ -145,7 +145,7 @@ impl<G: Ground> Petri<'_, G> {
         let cluster = self.lab.cluster();
         let mut helm = cluster.helm();
         crate::lab::run(helm.args(["uninstall", "petri", "--namespace", MANAGEMENT, "--wait"])).await?;
-        let kinds = checkout().join("charts/petri/crds");
+        let kinds = checkout().join("crds/yaml");
         cluster
             .kubectl(&["delete".as_ref(), "--ignore-not-found".as_ref(), "-f".as_ref(), kinds.as_os_str()])
             .await?;

@@ -3,6 +3,7 @@
 //!
 //! It listens on loopback without TLS and forwards over TLS, with the credentials that the client sends.
 
+mod trap;
 mod weather;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::petri::Error;
+pub use trap::{Call, Side, Trap};
 pub use weather::Weather;
 use weather::{Fate, Kind};
 
@@ -87,19 +89,18 @@ impl Line {
     fn fate(&self, kind: Kind) -> Fate {
         self.weather.lock().unwrap_or_else(PoisonError::into_inner).fate(kind)
     }
+}
 
-    async fn forward(&self, request: Request) -> Result<Response, Error> {
-        let wrong = |error: String| Error::Wrong(error);
-        let (mut parts, body) = request.into_parts();
-        let body = to_bytes(body, BODY_MAX).await.map_err(|error| wrong(error.to_string()))?;
-        HOP_BY_HOP.iter().for_each(|name| drop(parts.headers.remove(name)));
-        // The client puts its own server before the path.
-        parts.uri = parts.uri.path_and_query().map_or("/", |path| path.as_str()).parse().unwrap_or_default();
-        let request = http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
-        let (mut parts, body) = self.client.send(request).await?.into_parts();
-        HOP_BY_HOP.iter().for_each(|name| drop(parts.headers.remove(name)));
-        Ok(Response::from_parts(parts, Body::new(body)))
-    }
+async fn forward(client: &kube::Client, request: Request) -> Result<Response, Error> {
+    let (mut parts, body) = request.into_parts();
+    let body = to_bytes(body, BODY_MAX).await.map_err(|error| Error::Wrong(error.to_string()))?;
+    HOP_BY_HOP.iter().for_each(|name| drop(parts.headers.remove(name)));
+    // The client puts its own server before the path.
+    parts.uri = parts.uri.path_and_query().map_or("/", |path| path.as_str()).parse().unwrap_or_default();
+    let request = http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
+    let (mut parts, body) = client.send(request).await?.into_parts();
+    HOP_BY_HOP.iter().for_each(|name| drop(parts.headers.remove(name)));
+    Ok(Response::from_parts(parts, Body::new(body)))
 }
 
 async fn handle(State(line): State<Arc<Line>>, request: Request) -> Response {
@@ -110,7 +111,7 @@ async fn handle(State(line): State<Arc<Line>>, request: Request) -> Response {
         line.count(name);
         return refusal(code, reason);
     }
-    let response = match line.forward(request).await {
+    let response = match forward(&line.client, request).await {
         Ok(response) => response,
         Err(error) => {
             line.count("unreachable");

@@ -36,6 +36,8 @@ enum Mode {
         #[arg(long, env = "API_URL")]
         api_url: Uri,
     },
+    /// Takes every request and never answers.
+    Silent,
     /// Issues tokens over TLS, as GitHub does.
     Issuer {
         /// Its name
@@ -67,6 +69,7 @@ async fn run(Args { listen, mode }: Args) -> Result<(), WorkloadError> {
             tokio::spawn(workload::worker::work(Arc::new(Database::new(&database)), period, last));
             workload::worker::router(period, seen)
         }
+        Mode::Silent => axum::Router::new().fallback(std::future::pending::<()>),
         Mode::Web { greeting, api_url } => workload::web::router(greeting, api_url),
         Mode::Issuer { url, tls } => return issue(listen, &url, &tls).await,
     };

@@ -3,6 +3,7 @@
 //! Each case is judged by the [`invariants`](super::invariants) besides what it looks at itself.
 
 mod deletion;
+mod helm;
 mod jobs;
 mod odd;
 mod outages;
@@ -23,6 +24,7 @@ use super::sharing::redis;
 use super::{Case, case};
 use crate::petri::{Error, MANAGEMENT, Petri, namespace_of, summary};
 use process::Found;
+pub(super) use used::{EVERYWHERE, OWN, Right, SHARED, WORKLOAD, granted, show, used};
 
 /// How long anything may take after a fault is over.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -42,6 +44,7 @@ pub fn faults() -> Vec<Case> {
             deletion::blocked
         ),
         case!("deletion ends in each phase, twice in the foreground and by force too", deletion::phases),
+        case!("helm killed at each kind of its writes is finished by the next run", helm::run),
         case!("a template of 64 components with the oddest values is taken", odd::large),
         case!("a template turned into a cycle under a Ready environment is said, and heals", odd::cycle),
         case!("two hundred environments of one template come and go", odd::many),

@@ -65,7 +65,13 @@ fn path(charts: &str) -> Vec<Cell> {
         Cell::deploys("path-ok", at("tiny"), ""),
         Cell::fails("path-missing", at("nothing-here"), "", "ChartNotFound", "nothing-here"),
         Cell::deploys("path-wrong-version", version, ""),
-        Cell::fails(NOT_FOR_ROOT, json!({"path": "/root/chart"}), "", "SourceUnauthorized", "/root/chart"),
+        Cell::fails(
+            NOT_FOR_ROOT,
+            json!({"path": "/etc/ssl/private/chart"}),
+            "",
+            "SourceUnauthorized",
+            "/etc/ssl/private/chart",
+        ),
         Cell::fails(
             "path-unreachable",
             json!({"path": "/mnt/none/chart"}),

@@ -11,12 +11,12 @@ use crate::cases::invariants::OPERATOR;
 use crate::petri::{Error, MANAGEMENT, Petri};
 
 /// One right: where, verb, group and resource.
-type Right = (&'static str, String, String, String);
+pub(in crate::cases) type Right = (&'static str, String, String, String);
 
-const EVERYWHERE: &str = "everywhere";
-const WORKLOAD: &str = "workload";
-const OWN: &str = "management";
-const SHARED: &str = "shared";
+pub(in crate::cases) const EVERYWHERE: &str = "everywhere";
+pub(in crate::cases) const WORKLOAD: &str = "workload";
+pub(in crate::cases) const OWN: &str = "management";
+pub(in crate::cases) const SHARED: &str = "shared";
 
 pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
     let granted = granted(petri).await?;
@@ -53,12 +53,13 @@ fn gathered<'a>(rights: impl Iterator<Item = &'a Right>) -> String {
     text
 }
 
-fn show((place, verb, group, resource): &Right) -> String {
+pub(in crate::cases) fn show((place, verb, group, resource): &Right) -> String {
     let dot = if group.is_empty() { "" } else { "." };
     format!("{place} {verb} {resource}{dot}{group}")
 }
 
-async fn granted(petri: &Petri<'_>) -> Result<BTreeSet<Right>, Error> {
+/// Returns every right that the chart gives the operator.
+pub(in crate::cases) async fn granted(petri: &Petri<'_>) -> Result<BTreeSet<Right>, Error> {
     let cluster: Api<ClusterRole> = Api::all(petri.lab.client());
     let role = |namespace: &str| Api::<Role>::namespaced(petri.lab.client(), namespace);
     let places = [
@@ -87,7 +88,7 @@ fn rights(place: &'static str, rule: &PolicyRule) -> Vec<Right> {
 }
 
 /// Returns the right that a request needed: the widest one granted.
-fn used(request: &Request, granted: &BTreeSet<Right>) -> Option<Right> {
+pub(in crate::cases) fn used(request: &Request, granted: &BTreeSet<Right>) -> Option<Right> {
     let object = request.object().filter(|_| request.is_complete())?;
     let place = match object.namespace.as_str() {
         "" => EVERYWHERE,
