@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use petri_crds::{EphemeralEnvironment, meta::ANNOTATION_RETRY};
@@ -29,39 +30,49 @@ const REQUESTS_MIN: u64 = 10_000;
 ///
 /// # Errors
 /// Something does not start.
-pub async fn run(arguments: &[String]) -> Result<bool, Error> {
-    let progress = Progress::new();
-    let schemathesis = schemathesis(&progress).await?;
-    let _ = Lab::down_named(LAB).await;
-    let lab = Lab::up(Options::new(LAB)).await?;
-    lab.kubectl(&["create", "namespace", MANAGEMENT]).await?;
-    let crds = checkout().join("crds/yaml").display().to_string();
-    lab.kubectl(&["apply", "--server-side", "-f", &crds]).await?;
-    lab.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"]).await?;
-    let variables =
-        [("AUTH_MODE", "static-token"), ("STATIC_TOKEN_ALLOWED", "true"), ("STATIC_TOKEN", TOKEN)];
-    let server = Gateway::start(&lab, &progress, &variables).await?;
-    let settling = tokio::spawn(settle(lab.client()));
-    let mut ask = Command::new(schemathesis);
-    ask.arg("--config-file").arg(checkout().join("e2e/schemathesis.toml"));
-    ask.args(["run", &format!("{}/openapi.json", server.url()), "--checks", "all", "--continue-on-failure"]);
-    ask.args(["--header", &format!("Authorization: Bearer {TOKEN}"), "--warnings", "off"]);
-    ask.args(["--request-timeout", "30"]);
-    if arguments.is_empty() {
-        ask.args(EXAMPLES)
-    } else {
-        ask.args(arguments)
-    };
-    ask.current_dir(std::env::temp_dir()).kill_on_drop(true);
-    let ended = ask.status().await.map_err(|source| file("schemathesis", source));
-    let counted = counted(&server).await;
-    settling.abort();
-    let down = lab.down().await;
-    let held = ended?.success();
-    down?;
-    let requests: u64 = counted?.values().sum();
-    println!("{requests} requests were answered");
-    Ok(held && (requests >= REQUESTS_MIN || !arguments.is_empty()))
+///
+/// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+pub fn run(arguments: &[String]) -> BoxFuture<'_, Result<bool, Error>> {
+    Box::pin(async move {
+        let progress = Progress::new();
+        let schemathesis = schemathesis(&progress).await?;
+        let _ = Lab::down_named(LAB).await;
+        let lab = Lab::up(Options::new(LAB)).await?;
+        lab.kubectl(&["create", "namespace", MANAGEMENT]).await?;
+        let crds = checkout().join("crds/yaml").display().to_string();
+        lab.kubectl(&["apply", "--server-side", "-f", &crds]).await?;
+        lab.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"]).await?;
+        let variables =
+            [("AUTH_MODE", "static-token"), ("STATIC_TOKEN_ALLOWED", "true"), ("STATIC_TOKEN", TOKEN)];
+        let server = Gateway::start(&lab, &progress, &variables).await?;
+        let settling = tokio::spawn(settle(lab.client()));
+        let mut ask = Command::new(schemathesis);
+        ask.arg("--config-file").arg(checkout().join("e2e/schemathesis.toml"));
+        ask.args([
+            "run",
+            &format!("{}/openapi.json", server.url()),
+            "--checks",
+            "all",
+            "--continue-on-failure",
+        ]);
+        ask.args(["--header", &format!("Authorization: Bearer {TOKEN}"), "--warnings", "off"]);
+        ask.args(["--request-timeout", "30"]);
+        if arguments.is_empty() {
+            ask.args(EXAMPLES)
+        } else {
+            ask.args(arguments)
+        };
+        ask.current_dir(std::env::temp_dir()).kill_on_drop(true);
+        let ended = ask.status().await.map_err(|source| file("schemathesis", source));
+        let counted = counted(&server).await;
+        settling.abort();
+        let down = lab.down().await;
+        let held = ended?.success();
+        down?;
+        let requests: u64 = counted?.values().sum();
+        println!("{requests} requests were answered");
+        Ok(held && (requests >= REQUESTS_MIN || !arguments.is_empty()))
+    })
 }
 
 /// Says of every environment at once that it is Ready: nothing is deployed here, and a watch is to end some time.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
@@ -22,28 +23,32 @@ const BOUNDS: [&str; 2] = ["-timeout=5", "-rss_limit_mb=1024"];
 ///
 /// # Errors
 /// A target does not build, or an input breaks it.
-pub async fn run(only: Option<&str>, time: Duration, keep: bool) -> Result<(), Error> {
-    let programs = build().await?;
-    for target in TARGETS.into_iter().filter(|target| only.is_none_or(|only| only == *target)) {
-        let program = programs.join(target);
-        let corpus = checkout().join("e2e/fuzz/corpus").join(target);
-        let found = programs.join("fuzz").join(target);
-        std::fs::create_dir_all(&found).map_err(|source| Error::File { path: found.clone(), source })?;
-        let time = format!("-max_total_time={}", time.as_secs());
-        // A first folder takes what is new.
-        let artifacts = format!("-artifact_prefix={}/broken-", found.display());
-        let mut command = Command::new(&program);
-        command.args([time.as_str(), INPUT_MAX, artifacts.as_str(), "-print_final_stats=1"]).args(BOUNDS);
-        finished(command.arg(&found).arg(&corpus), target, &["stat::number_of_executed_units", "DONE"])
-            .await?;
-        if keep {
-            let mut merge = Command::new(&program);
-            // By branches alone: by counts of them thousands of inputs would be new.
-            merge.args(["-merge=1", "-use_counters=0", INPUT_MAX]).arg(&corpus).arg(&found);
-            finished(&mut merge, target, &["new files"]).await?;
+///
+/// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+pub fn run(only: Option<&str>, time: Duration, keep: bool) -> BoxFuture<'_, Result<(), Error>> {
+    Box::pin(async move {
+        let programs = build().await?;
+        for target in TARGETS.into_iter().filter(|target| only.is_none_or(|only| only == *target)) {
+            let program = programs.join(target);
+            let corpus = checkout().join("e2e/fuzz/corpus").join(target);
+            let found = programs.join("fuzz").join(target);
+            std::fs::create_dir_all(&found).map_err(|source| Error::File { path: found.clone(), source })?;
+            let time = format!("-max_total_time={}", time.as_secs());
+            // A first folder takes what is new.
+            let artifacts = format!("-artifact_prefix={}/broken-", found.display());
+            let mut command = Command::new(&program);
+            command.args([time.as_str(), INPUT_MAX, artifacts.as_str(), "-print_final_stats=1"]).args(BOUNDS);
+            finished(command.arg(&found).arg(&corpus), target, &["stat::number_of_executed_units", "DONE"])
+                .await?;
+            if keep {
+                let mut merge = Command::new(&program);
+                // By branches alone: by counts of them thousands of inputs would be new.
+                merge.args(["-merge=1", "-use_counters=0", INPUT_MAX]).arg(&corpus).arg(&found);
+                finished(&mut merge, target, &["new files"]).await?;
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Builds the targets with this workspace's crates instrumented, and returns the folder that they are in. Profile and

@@ -10,6 +10,7 @@ pub use elsewhere::{Elsewhere, run_elsewhere};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use petri_crds::EphemeralEnvironment;
 use serde_json::json;
 
@@ -28,26 +29,30 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const TTL_LEFT_SECS: i64 = 8;
 
 /// Runs the demo. With `keep`, the cluster and Petri stay up; `waterfall` is a folder for the picture of a trace.
-pub async fn run(keep: bool, waterfall: Option<&Path>) -> Result<(), Error> {
-    let progress = Progress::new();
-    let options = Options::new(LAB);
-    let lab = match Lab::up(options).await {
-        Err(LabError::Kept(_)) => Lab::attach(LAB).await?,
-        up => up?,
-    };
-    let told = lab.watched(tell(&lab, &progress, waterfall)).await;
-    progress.clear();
-    if let Err(error) = told {
-        let log = Petri { lab: &lab }.operator_log().await.unwrap_or_default();
-        eprintln!("the operator said last:{log}");
-        return Err(error);
-    }
-    if keep {
-        return hand_over(lab);
-    }
-    lab.down().await?;
-    println!("The cluster is gone.");
-    Ok(())
+///
+/// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+pub fn run(keep: bool, waterfall: Option<&Path>) -> BoxFuture<'_, Result<(), Error>> {
+    Box::pin(async move {
+        let progress = Progress::new();
+        let options = Options::new(LAB);
+        let lab = match Lab::up(options).await {
+            Err(LabError::Kept(_)) => Lab::attach(LAB).await?,
+            up => up?,
+        };
+        let told = lab.watched(tell(&lab, &progress, waterfall)).await;
+        progress.clear();
+        if let Err(error) = told {
+            let log = Petri { lab: &lab }.operator_log().await.unwrap_or_default();
+            eprintln!("the operator said last:{log}");
+            return Err(error);
+        }
+        if keep {
+            return hand_over(lab);
+        }
+        lab.down().await?;
+        println!("The cluster is gone.");
+        Ok(())
+    })
 }
 
 /// Ends a kept demo.

@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use futures::future::BoxFuture;
 use tokio::sync::{Mutex, watch};
 
 pub use cache::root as cache_root;
@@ -101,36 +102,48 @@ pub struct Lab {
 
 impl Lab {
     /// Installs and builds what clusters are made of, which [`Lab::up`] would do first.
-    pub async fn build() -> Result<(), LabError> {
-        let progress = Progress::new();
-        let built = boot::build(&progress).await;
-        progress.clear();
-        built
+    ///
+    /// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+    pub fn build() -> BoxFuture<'static, Result<(), LabError>> {
+        Box::pin(async move {
+            let progress = Progress::new();
+            let built = boot::build(&progress).await;
+            progress.clear();
+            built
+        })
     }
 
     /// Starts a cluster and returns when its node is ready. What a killed lab left is cleaned away first.
-    pub async fn up(options: Options) -> Result<Lab, LabError> {
-        let progress = Progress::new();
-        let lab = boot::up(&options, &progress).await;
-        progress.clear();
-        lab
+    ///
+    /// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+    pub fn up(options: Options) -> BoxFuture<'static, Result<Lab, LabError>> {
+        Box::pin(async move {
+            let progress = Progress::new();
+            let lab = boot::up(&options, &progress).await;
+            progress.clear();
+            lab
+        })
     }
 
     /// Joins a cluster that was kept; dropping the value leaves it running.
-    pub async fn attach(name: &str) -> Result<Lab, LabError> {
-        let home = Home::new(name)?;
-        let record =
-            home.record().filter(|record| record.kept).ok_or_else(|| LabError::Absent(name.into()))?;
-        let lab = Lab::of(home, Addresses::new(record.index), None).await?;
-        for name in COMPONENTS {
-            if let Some(process) = Process::attach(&lab.home, name, lab.deaths.clone()) {
-                lab.processes.lock().await.insert(name, process);
+    ///
+    /// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+    pub fn attach(name: &str) -> BoxFuture<'_, Result<Lab, LabError>> {
+        Box::pin(async move {
+            let home = Home::new(name)?;
+            let record =
+                home.record().filter(|record| record.kept).ok_or_else(|| LabError::Absent(name.into()))?;
+            let lab = Lab::of(home, Addresses::new(record.index), None).await?;
+            for name in COMPONENTS {
+                if let Some(process) = Process::attach(&lab.home, name, lab.deaths.clone()) {
+                    lab.processes.lock().await.insert(name, process);
+                }
             }
-        }
-        if lab.processes.lock().await.is_empty() {
-            return Err(LabError::Absent(name.into()));
-        }
-        Ok(lab)
+            if lab.processes.lock().await.is_empty() {
+                return Err(LabError::Absent(name.into()));
+            }
+            Ok(lab)
+        })
     }
 
     /// Ends the cluster `name`, kept or left over; succeeds when there is none.

@@ -6,17 +6,24 @@ mod apiserver;
 pub mod bare;
 mod burst;
 mod cost;
+mod deployer;
+mod failure;
 pub(crate) mod figures;
+mod fleet;
+mod hang;
 mod idle;
 mod life;
 mod process;
 mod reaction;
 mod shape;
+mod soak;
 mod trail;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use petri_crds::EphemeralEnvironment;
 
@@ -35,7 +42,7 @@ const AT_ONCE: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// From the kubelet's report that a deployer ended to the operator's next write.
     Reaction {
@@ -61,6 +68,35 @@ pub enum What {
         /// For how long each kind of request is asked.
         secs: u64,
     },
+    /// What the deployer adds to helm.
+    Deployer {
+        /// Lives of one release.
+        times: usize,
+    },
+    /// From the end of a Job that failed to its reason.
+    Failure {
+        /// How many Jobs.
+        jobs: usize,
+    },
+    /// Many Ready environments, a quiet minute and a fresh operator.
+    Fleet {
+        /// How many.
+        environments: usize,
+    },
+    /// Healthy environments beside some whose probes get no answer.
+    Hang {
+        /// How many hang.
+        environments: usize,
+        /// Healthy lives, alone and beside them.
+        times: usize,
+    },
+    /// The operator's memory over many lives.
+    Soak {
+        /// How many.
+        lives: usize,
+        /// Where the curve is drawn.
+        plot: Option<PathBuf>,
+    },
     /// What is asked of the API server while nothing happens.
     Idle {
         /// For how long.
@@ -69,31 +105,35 @@ pub enum What {
 }
 
 /// Boots a cluster, installs Petri and takes the figures; with `keep` the cluster is used again by the next call.
-pub async fn run(all: &[What], keep: bool) -> Result<(), Error> {
-    let progress = Progress::new();
-    let (mut lab, attached) = match Lab::up(Options::new(LAB)).await {
-        Err(LabError::Kept(_)) => (Lab::attach(LAB).await?, true),
-        up => (up?, false),
-    };
-    if keep && !attached {
-        lab.keep()?;
-    }
-    let petri = Petri::install(&lab, &progress, &[]).await?;
-    if attached {
-        // The image bears the same name, so that nothing else makes the Pod use the new one.
-        restart(&petri).await?;
-    }
-    progress.clear();
-    note(format!("operator and deployer built with the profile {}; {}", image::profile(), machine()));
-    let measured = lab.watched(take(&petri, all)).await;
-    if let Err(error) = measured {
-        eprintln!("the operator said last:{}", petri.operator_log().await.unwrap_or_default());
-        return Err(error);
-    }
-    if !keep {
-        lab.down().await?;
-    }
-    Ok(())
+///
+/// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+pub fn run(all: &[What], keep: bool) -> BoxFuture<'_, Result<(), Error>> {
+    Box::pin(async move {
+        let progress = Progress::new();
+        let (mut lab, attached) = match Lab::up(Options::new(LAB)).await {
+            Err(LabError::Kept(_)) => (Lab::attach(LAB).await?, true),
+            up => (up?, false),
+        };
+        if keep && !attached {
+            lab.keep()?;
+        }
+        let petri = Petri::install(&lab, &progress, &[]).await?;
+        if attached {
+            // The image bears the same name, so that nothing else makes the Pod use the new one.
+            restart(&petri).await?;
+        }
+        progress.clear();
+        note(format!("operator and deployer built with the profile {}; {}", image::profile(), machine()));
+        let measured = lab.watched(take(&petri, all)).await;
+        if let Err(error) = measured {
+            eprintln!("the operator said last:{}", petri.operator_log().await.unwrap_or_default());
+            return Err(error);
+        }
+        if !keep {
+            lab.down().await?;
+        }
+        Ok(())
+    })
 }
 
 /// Ends a kept cluster.
@@ -103,12 +143,17 @@ pub async fn down() -> Result<(), Error> {
 
 async fn take(petri: &Petri<'_>, all: &[What]) -> Result<(), Error> {
     for what in all {
-        match *what {
+        match what.clone() {
             What::Reaction { jobs } => reaction::run(petri, jobs).await?,
             What::Life { times } => life::run(petri, times).await?,
             What::Burst { environments } => burst::run(petri, environments).await?,
             What::Cost => cost::run(petri).await?,
             What::Apiserver { clients, secs } => apiserver::run(petri, clients, secs).await?,
+            What::Deployer { times } => deployer::run(petri, times).await?,
+            What::Failure { jobs } => failure::run(petri, jobs).await?,
+            What::Fleet { environments } => fleet::run(petri, environments).await?,
+            What::Hang { environments, times } => hang::run(petri, environments, times).await?,
+            What::Soak { lives, plot } => soak::run(petri, lives, plot.as_deref()).await?,
             What::Idle { secs } => idle::run(petri, secs).await?,
         }
     }

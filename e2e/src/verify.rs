@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
@@ -48,38 +49,42 @@ impl Count {
 
 /// Runs the parts named in `only`, or all; `case` keeps the cases whose name contains it, and `lab` names a
 /// cluster that was kept to run them on.
-pub async fn run(only: &[String], case: Option<&str>, lab: Option<&str>) -> Count {
-    let mut count = Count::default();
-    let named = |part: &str| only.iter().any(|one| one == part);
-    let wanted = |part: &str| if only.is_empty() { !BY_NAME.contains(&part) } else { named(part) };
-    for part in PARTS.into_iter().filter(|part| wanted(part)) {
-        let started = Instant::now();
-        println!("=== {part}");
-        let found = match part {
-            "format" => cargo(&["fmt", "--all", "--check"], &[]).await,
-            "lint" => {
-                cargo(&["clippy", "--workspace", "--all-targets", "--quiet"], &["-D", "warnings"]).await
-            }
-            "tests" => cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"], &[]).await,
-            "proof" => cargo(&["proof", "standard"], &[]).await,
-            "fuzz" => match api_fuzz::run(None, FUZZ, false).await {
-                Ok(()) => Count::one(true),
-                Err(error) => broken("fuzzing", &error),
-            },
-            "lab" => cargo(&["test", "--package", "petri-e2e", "--test", "lab", "--quiet"], &[]).await,
-            "faults" => cluster(cases::faults(), case, lab).await,
-            "operations" => cluster(cases::operations(), case, lab).await,
-            _ => cluster(cases::all(), case, lab).await,
-        };
-        println!(
-            "=== {part}: {} passed, {} failed in {:.0} s\n",
-            found.passed,
-            found.failed,
-            started.elapsed().as_secs_f64()
-        );
-        count.add(found);
-    }
-    count
+///
+/// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+pub fn run<'a>(only: &'a [String], case: Option<&'a str>, lab: Option<&'a str>) -> BoxFuture<'a, Count> {
+    Box::pin(async move {
+        let mut count = Count::default();
+        let named = |part: &str| only.iter().any(|one| one == part);
+        let wanted = |part: &str| if only.is_empty() { !BY_NAME.contains(&part) } else { named(part) };
+        for part in PARTS.into_iter().filter(|part| wanted(part)) {
+            let started = Instant::now();
+            println!("=== {part}");
+            let found = match part {
+                "format" => cargo(&["fmt", "--all", "--check"], &[]).await,
+                "lint" => {
+                    cargo(&["clippy", "--workspace", "--all-targets", "--quiet"], &["-D", "warnings"]).await
+                }
+                "tests" => cargo(&["test", "--workspace", "--quiet", "--no-fail-fast"], &[]).await,
+                "proof" => cargo(&["proof", "standard"], &[]).await,
+                "fuzz" => match api_fuzz::run(None, FUZZ, false).await {
+                    Ok(()) => Count::one(true),
+                    Err(error) => broken("fuzzing", &error),
+                },
+                "lab" => cargo(&["test", "--package", "petri-e2e", "--test", "lab", "--quiet"], &[]).await,
+                "faults" => cluster(cases::faults(), case, lab).await,
+                "operations" => cluster(cases::operations(), case, lab).await,
+                _ => cluster(cases::all(), case, lab).await,
+            };
+            println!(
+                "=== {part}: {} passed, {} failed in {:.0} s\n",
+                found.passed,
+                found.failed,
+                started.elapsed().as_secs_f64()
+            );
+            count.add(found);
+        }
+        count
+    })
 }
 
 /// Runs cargo and counts what its test runner says; a command that counts nothing is one test.

@@ -18,7 +18,7 @@ struct Arguments {
     down: bool,
 }
 
-#[derive(Subcommand)]
+#[derive(Subcommand, Clone)]
 enum Command {
     /// From the kubelet's report that a deployer ended to the operator's next write, beside a bare client.
     Reaction {
@@ -49,6 +49,42 @@ enum Command {
         #[arg(long, default_value_t = 15)]
         secs: u64,
     },
+    /// What the deployer adds to helm: time before its first request and after its last, and all requests.
+    Deployer {
+        /// Lives of one release.
+        #[arg(long, default_value_t = 20)]
+        times: usize,
+    },
+    /// From the kubelet's report that a Job failed to its reason in the status.
+    Failure {
+        /// How many Jobs.
+        #[arg(long, default_value_t = 60)]
+        jobs: usize,
+    },
+    /// Many Ready environments: memory, a quiet minute, and how soon a fresh operator acts on a new one.
+    Fleet {
+        /// How many.
+        #[arg(long, default_value_t = 500)]
+        environments: usize,
+    },
+    /// Healthy environments beside some whose probes hang.
+    Hang {
+        /// How many hang.
+        #[arg(long, default_value_t = 100)]
+        environments: usize,
+        /// Healthy lives, alone and beside them.
+        #[arg(long, default_value_t = 30)]
+        times: usize,
+    },
+    /// The operator's memory over many lives; fails when it grows. Not part of what no word asks for.
+    Soak {
+        /// How many.
+        #[arg(long, default_value_t = 2000)]
+        lives: usize,
+        /// Draws the curve into this file.
+        #[arg(long)]
+        plot: Option<std::path::PathBuf>,
+    },
     /// Quiet minutes with 20 Ready environments; fails when anything but the Lease is written.
     Idle {
         /// For how long.
@@ -59,7 +95,7 @@ enum Command {
 
 impl Command {
     fn parts(&self) -> Vec<What> {
-        match *self {
+        match self.clone() {
             Self::Reaction { jobs } => vec![What::Reaction { jobs }],
             Self::Life { times } => vec![What::Life { times }],
             Self::Burst { environments: Some(environments) } => vec![What::Burst { environments }],
@@ -68,6 +104,11 @@ impl Command {
             }
             Self::Cost => vec![What::Cost],
             Self::Apiserver { clients, secs } => vec![What::Apiserver { clients, secs }],
+            Self::Deployer { times } => vec![What::Deployer { times }],
+            Self::Failure { jobs } => vec![What::Failure { jobs }],
+            Self::Fleet { environments } => vec![What::Fleet { environments }],
+            Self::Hang { environments, times } => vec![What::Hang { environments, times }],
+            Self::Soak { lives, plot } => vec![What::Soak { lives, plot }],
             Self::Idle { minutes } => vec![What::Idle { secs: minutes * 60 }],
         }
     }
@@ -76,7 +117,20 @@ impl Command {
         let (reaction, life) = (Self::Reaction { jobs: 60 }, Self::Life { times: 5 });
         let apiserver = Self::Apiserver { clients: 200, secs: 15 };
         let (burst, idle) = (Self::Burst { environments: None }, Self::Idle { minutes: 5 });
-        vec![reaction, life, burst, Self::Cost, apiserver, idle]
+        let (fleet, hang) = (Self::Fleet { environments: 500 }, Self::Hang { environments: 100, times: 30 });
+        let failure = Self::Failure { jobs: 60 };
+        vec![
+            reaction,
+            failure,
+            life,
+            burst,
+            Self::Cost,
+            Self::Deployer { times: 20 },
+            apiserver,
+            fleet,
+            hang,
+            idle,
+        ]
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use futures::future::BoxFuture;
 use petri_crds::EnvironmentTemplate;
 
 use super::{TEMPLATE, example, heading, lives};
@@ -22,35 +23,39 @@ pub struct Elsewhere {
 }
 
 /// Installs Petri there, lives the lives of the demo, and removes Petri again.
-pub async fn run_elsewhere(elsewhere: Elsewhere) -> Result<(), Error> {
-    let Elsewhere { kubeconfig, context, registry, keep } = elsewhere;
-    let progress = Progress::new();
-    let cluster = Cluster::new(kubeconfig, context).await?;
-    let version = cluster.client().apiserver_version().await?;
-    for name in ["kubectl", "helm"] {
-        lab::provide(name, &progress).await?;
-    }
-    let images = image::build(&progress).await?;
-    let archive = image::archive(&images).await?;
-    progress.clear();
-    println!("Kubernetes {} answers.", version.git_version);
-    tell_images(&images, &archive.display().to_string(), registry.as_deref());
-    let petri = Petri { lab: &cluster };
-    let told = tell(&petri, registry.as_deref()).await;
-    if let Err(error) = &told {
-        let log = petri.operator_log().await.unwrap_or_default();
-        eprintln!("{error}\nthe operator said last:{log}");
-        eprintln!("An image that cannot be pulled is the usual cause: see above which the nodes need.");
-    }
-    if keep {
-        println!("\nPetri stays installed in namespace {MANAGEMENT}.");
-        return told;
-    }
-    let removed = petri.uninstall().await;
-    told?;
-    removed?;
-    println!("Petri is removed.");
-    Ok(())
+///
+/// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+pub fn run_elsewhere(elsewhere: Elsewhere) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(async move {
+        let Elsewhere { kubeconfig, context, registry, keep } = elsewhere;
+        let progress = Progress::new();
+        let cluster = Cluster::new(kubeconfig, context).await?;
+        let version = cluster.client().apiserver_version().await?;
+        for name in ["kubectl", "helm"] {
+            lab::provide(name, &progress).await?;
+        }
+        let images = image::build(&progress).await?;
+        let archive = image::archive(&images).await?;
+        progress.clear();
+        println!("Kubernetes {} answers.", version.git_version);
+        tell_images(&images, &archive.display().to_string(), registry.as_deref());
+        let petri = Petri { lab: &cluster };
+        let told = tell(&petri, registry.as_deref()).await;
+        if let Err(error) = &told {
+            let log = petri.operator_log().await.unwrap_or_default();
+            eprintln!("{error}\nthe operator said last:{log}");
+            eprintln!("An image that cannot be pulled is the usual cause: see above which the nodes need.");
+        }
+        if keep {
+            println!("\nPetri stays installed in namespace {MANAGEMENT}.");
+            return told;
+        }
+        let removed = petri.uninstall().await;
+        told?;
+        removed?;
+        println!("Petri is removed.");
+        Ok(())
+    })
 }
 
 /// Says which images the nodes must be able to run, and how they get them.

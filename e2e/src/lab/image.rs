@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::cache;
 use super::progress::Progress;
 use super::{LabError, blocking};
+use futures::future::BoxFuture;
 
 pub use layer::Layer;
 pub use rust::{cargo, folder, profile, program};
@@ -54,8 +55,10 @@ pub struct Image {
 }
 
 /// Builds every image but the sandbox's: what changed since the last time, which is the Rust programs.
-pub async fn build(progress: &Progress) -> Result<Vec<Image>, LabError> {
-    recipe::all(progress).await
+///
+/// Boxed, so that it is compiled once, with this library, and not with each program that calls it.
+pub fn build(progress: &Progress) -> BoxFuture<'_, Result<Vec<Image>, LabError>> {
+    Box::pin(async move { recipe::all(progress).await })
 }
 
 /// Writes `images` into one OCI archive in the cache and returns its path; one of the same content is reused.

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::{SignedDuration, Timestamp};
+
 use crate::lab::Lab;
 use crate::petri::Error;
 
@@ -66,6 +68,16 @@ impl Process {
         memory(&self.read("status")?).ok_or_else(|| Error::Wrong("/proc tells no memory".to_owned()))
     }
 
+    /// Returns when it was started, to a hundredth of a second.
+    pub fn begun(&self) -> Result<Timestamp, Error> {
+        let path = PathBuf::from("/proc/uptime");
+        let uptime = std::fs::read_to_string(&path).map_err(|source| Error::File { path, source })?;
+        let age = age_secs(&uptime, &self.read("stat")?);
+        let age = age.and_then(|age| SignedDuration::try_from_secs_f64(age).ok());
+        let age = age.ok_or_else(|| Error::Wrong("/proc tells no start".to_owned()))?;
+        Ok(Timestamp::now() - age)
+    }
+
     /// Returns the seconds of CPU that it has used, in user and kernel mode.
     pub fn cpu_secs(&self) -> Result<f64, Error> {
         cpu_secs(&self.read("stat")?).ok_or_else(|| Error::Wrong("/proc tells no CPU time".to_owned()))
@@ -88,6 +100,13 @@ fn cpu_secs(stat: &str) -> Option<f64> {
     Some((next()? + next()?) / TICKS_PER_SEC)
 }
 
+fn age_secs(uptime: &str, stat: &str) -> Option<f64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let begun: f64 = rest.split_whitespace().nth(19)?.parse().ok()?;
+    let up: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    Some(up - begun / TICKS_PER_SEC)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +117,6 @@ mod tests {
         assert_eq!(memory(status), Some(Memory { anonymous: 1900, resident: 12345 }));
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 1 0 99";
         assert_eq!(cpu_secs(stat), Some(2.0));
+        assert_eq!(age_secs("100.5 190.1", stat), Some(100.5 - 0.99));
     }
 }

@@ -8,7 +8,7 @@ use super::figures::seconds;
 use super::trail::{Entry, OPERATOR};
 use crate::petri::{Error, MANAGEMENT, Petri};
 
-/// A graph of components, all of the tiny chart.
+/// A graph of components, all of one chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Also the template's name.
@@ -17,17 +17,25 @@ pub struct Shape {
     pub levels: &'static [&'static [&'static str]],
     /// Each has a Deployment of one pod; else a ConfigMap only.
     pub workload: bool,
+    /// Folder of the chart in the deployer's image.
+    pub chart: &'static str,
 }
 
+const TINY: &str = "/charts/tiny";
+
 /// One component with one pod.
-pub const ONE: Shape = Shape { name: "one", levels: &[&["a"]], workload: true };
+pub const ONE: Shape = Shape { name: "one", levels: &[&["a"]], workload: true, chart: TINY };
 /// One component of which nothing runs: its Job is all that takes time.
-pub const BARE: Shape = Shape { name: "bare", levels: &[&["a"]], workload: false };
+pub const BARE: Shape = Shape { name: "bare", levels: &[&["a"]], workload: false, chart: TINY };
+/// One component whose chart is not there.
+pub const NO_CHART: Shape =
+    Shape { name: "no-chart", levels: &[&["a"]], workload: false, chart: "/charts/none" };
 /// Five components, each waits for the one before.
 pub const CHAIN: Shape =
-    Shape { name: "chain", levels: &[&["a"], &["b"], &["c"], &["d"], &["e"]], workload: true };
+    Shape { name: "chain", levels: &[&["a"], &["b"], &["c"], &["d"], &["e"]], workload: true, chart: TINY };
 /// Four components, two of them side by side.
-pub const DIAMOND: Shape = Shape { name: "diamond", levels: &[&["a"], &["b", "c"], &["d"]], workload: true };
+pub const DIAMOND: Shape =
+    Shape { name: "diamond", levels: &[&["a"], &["b", "c"], &["d"]], workload: true, chart: TINY };
 
 impl Shape {
     /// Applies the template.
@@ -57,7 +65,7 @@ impl Shape {
     }
 
     fn component(&self, name: &str, after: &[&str]) -> Value {
-        let helm = json!({"path": "/charts/tiny", "valuesObject": {"workload": self.workload}});
+        let helm = json!({"path": self.chart, "valuesObject": {"workload": self.workload}});
         json!({"name": name, "dependsOn": after, "helm": helm})
     }
 }
