@@ -5,12 +5,14 @@ use petri_machines::{
     environment::{
         Access, Blueprint, Cleanup, Command, ComponentPhase, ComponentView, ConditionType, Environment,
         FurnitureId, FurnitureKind, Identity, Invalid, NamespaceRef, Namespaces, Notice, Occupancy, Plan,
-        Reason, Record, Route, Standing, Truth, World,
+        Reason, Record, Route, SharedBlueprint, Standing, Truth, World,
     },
     job::{Complaint, JobFailure, JobState, JobView, Op},
     kernel::{Machine as _, Seen, Timestamp, WakeReason},
-    names::{ComponentName, Digest, EnvironmentName, JobName, NamespaceName, Uid},
+    names::{ComponentName, Digest, EnvironmentName, JobName, NamespaceName, SharedName, Uid},
     reason::FailureReason,
+    shared::Roster,
+    slice,
 };
 
 fn uid(text: &str) -> Uid {
@@ -403,6 +405,32 @@ fn ns_06_ns_09_a_namespace_deleted_by_hand_is_said_and_the_deletion_still_ends()
 }
 
 #[test]
+fn ns_09_a_namespace_that_is_being_deleted_is_said_at_once_and_no_job_is_made_in_it() {
+    let mut life = Life::new("a");
+    life.run_with(&JobState::Succeeded);
+    let bound = life.record.memory.binding.name().unwrap().clone();
+    let going = Occupancy::Ours { uid: uid("ns-uid"), terminating: true, blocked: None };
+    life.world.namespaces.occupancy.insert(bound, going);
+    life.world.retry = Some("again".to_owned());
+    let jobs = life.log.len();
+    life.run();
+    assert_eq!((life.phase(), life.reason()), ("Failed", Reason::NamespaceLost));
+    assert_eq!(life.log.len(), jobs, "{:?}", life.log);
+}
+
+#[test]
+fn in_a_namespace_that_goes_by_itself_no_undeploy_job_is_made() {
+    let mut life = Life::new("a");
+    life.run_with(&JobState::Succeeded);
+    let bound = life.record.memory.binding.name().unwrap().clone();
+    let going = Occupancy::Ours { uid: uid("ns-uid"), terminating: true, blocked: None };
+    life.world.namespaces.occupancy.insert(bound, going);
+    life.world.deletion = true;
+    life.run();
+    assert!(!life.log.contains(&"undeploy a".to_owned()), "{:?}", life.log);
+}
+
+#[test]
 fn peer_04_a_foreign_namespace_is_never_touched() {
     let mut life = Life::new("a");
     life.run_with(&JobState::Succeeded);
@@ -609,6 +637,23 @@ fn a_changed_quota_is_another_plan_and_is_written_before_the_rollout() {
 }
 
 #[test]
+fn a_component_that_did_not_change_is_not_ready_before_the_furniture_that_did() {
+    let mut life = furnished(FurnitureKind::Ingress);
+    life.run_with(&JobState::Succeeded);
+    let quota = item(FurnitureKind::ResourceQuota, "petri");
+    let furniture = [(quota.clone(), Digest::of(&["larger"]))];
+    life.world.intent = Seen::Known(Ok(plan("a", "v1").with_furniture(furniture.into(), None)));
+    let seen = std::mem::take(&mut life.world.furniture);
+    life.run();
+    assert_eq!(life.phase(), "Deploying", "what stands there could not be read");
+    life.world.furniture = seen;
+    life.log.clear();
+    life.run();
+    assert_eq!(life.phase(), "Ready");
+    assert_eq!(life.log, ["furnish ResourceQuota/petri", "remove Ingress/petri"]);
+}
+
+#[test]
 fn peer_06_an_image_that_cannot_be_pulled_is_told_at_once_and_ends_the_attempt_in_its_time() {
     let mut life = Life::new("a");
     life.run();
@@ -732,4 +777,49 @@ fn job_03_a_job_that_somebody_deletes_before_its_time_is_lost_as_ever() {
     life.world.components.get_mut(&name("a")).unwrap().jobs = Seen::Known(vec![]);
     life.run();
     assert_eq!((life.shown().0, life.shown().1), (Some(FailureReason::HelmFailed), 1));
+}
+
+#[test]
+fn of_two_shared_components_the_place_at_the_one_whose_name_comes_first_is_taken_first() {
+    let shared = |text: &str| SharedName::new(text).unwrap();
+    let blueprint = |of: &str, at: &str| SharedBlueprint {
+        name: name(of),
+        depends_on: vec![],
+        shared: shared(at),
+        payload: Some(Digest::of(&[at])),
+        provisions: true,
+    };
+    let view = |at: &str| slice::View {
+        shared: shared(at),
+        standing: Seen::Known(slice::Standing::There {
+            uid: uid(at),
+            version: "7".to_owned(),
+            deleting: false,
+            ready: true,
+            why: String::new(),
+            capacity: Some(1),
+            roster: Roster { consumers: vec![], abandoned: vec![] },
+            queue: vec![],
+        }),
+        obligation: Seen::Known(None),
+        binding: Seen::Known(None),
+        jobs: Seen::Known(vec![]),
+    };
+    // The component that is named first wants the place that comes last.
+    let blueprints = [blueprint("a", "second"), blueprint("b", "first")];
+    let mut life = Life::new("a");
+    life.world.intent = Seen::Known(Ok(Plan::with_shared(&[], &blueprints).unwrap()));
+    life.world.slices = Seen::Known([(name("a"), view("second")), (name("b"), view("first"))].into());
+    for _ in 0..10 {
+        let step = Environment::step(life.record.clone(), &life.world).unwrap();
+        let shares = step.commands.iter().filter(|command| matches!(command, Command::Share(_)));
+        let shares: Vec<String> = shares.map(|command| format!("{command:?}")).collect();
+        if !shares.is_empty() {
+            assert!(shares.len() == 1 && shares[0].contains("\"first\""), "{shares:?}");
+            return;
+        }
+        life.record = step.phase;
+        step.commands.into_iter().for_each(|command| life.obey(command));
+    }
+    panic!("no place is taken: {:?}", life.record);
 }

@@ -139,6 +139,9 @@ fn a_place_comes_first_then_the_obligation_then_the_binding_then_the_job() {
     check(&fresh(), &at, "Pending", &["Register"], "");
     view(&mut at).standing = Seen::Known(standing(roster(&["e1"]), true));
     check(&fresh(), &at, "Pending", &["Oblige"], "");
+    let older = Obligation { payload: Some(Digest::of(&["v0"])), ..obligation() };
+    view(&mut at).obligation = Seen::Known(Some(older));
+    check(&fresh(), &at, "Pending", &["Oblige"], "");
     view(&mut at).obligation = Seen::Known(Some(obligation()));
     check(&fresh(), &at, "Pending", &["Bind"], "");
     view(&mut at).binding = Seen::Known(Some(uid("b")));
@@ -247,6 +250,16 @@ fn shr_10_deprovisioning_needs_neither_plan_nor_shared_component() {
 }
 
 #[test]
+fn an_obligation_that_could_not_be_read_is_neither_met_nor_none() {
+    let mut at = world(standing(roster(&["e1"]), true));
+    at.permission = Permission::Leaving;
+    view(&mut at).obligation = Seen::Unknown(Ignorance::Failed);
+    let step = Alone::step(with(Phase::Provisioned), &at).unwrap();
+    assert_eq!(step.commands, vec![]);
+    assert_ne!(step.phase.phase.name(), "Releasing");
+}
+
+#[test]
 fn fin_13_a_running_provision_job_has_its_grace_and_nothing_is_deprovisioned_beside_it() {
     let mut at = world(standing(roster(&["e1"]), true));
     at.permission = Permission::Leaving;
@@ -316,6 +329,22 @@ fn scenarios_136_and_137_a_consumer_that_lives_or_a_list_that_failed_holds_a_sha
     let mut blind = leaving(roster(&[]));
     blind.obligations = Seen::Unknown(Ignorance::Failed);
     assert_eq!(commands(&blind), []);
+    let provider = |others| {
+        let version = "3".to_owned();
+        shared::Provider { uid: uid("p"), version, deleting: false, finalizer: true, others }
+    };
+    let mut used = leaving(roster(&[]));
+    let mut holds = shared::Record::default();
+    holds.memory.providers.insert("p".to_owned());
+    let commands_of = |world: &shared::World| Shared::step(holds.clone(), world).unwrap().commands;
+    used.providers = [("p".to_owned(), Some(provider(true)))].into();
+    assert_eq!(commands_of(&used), drop, "another one needs the provider");
+    used.providers = [("p".to_owned(), Some(provider(false)))].into();
+    let released = commands_of(&used);
+    assert!(
+        matches!(released[..], [shared::Command::Cleanup(Cleanup::ReleaseProvider(_))]),
+        "nobody else needs it: {released:?}"
+    );
     // The list is rebuilt from what is owed: a status that was erased frees no place.
     let mut owed = leaving(roster(&[]));
     let Consumer { uid, environment, component, since } = consumer("e1");
