@@ -654,6 +654,19 @@ fn a_component_that_did_not_change_is_not_ready_before_the_furniture_that_did() 
 }
 
 #[test]
+fn what_was_accepted_before_an_attempt_at_something_else_is_deployed_again() {
+    let mut life = Life::new("a");
+    life.run_with(&JobState::Succeeded);
+    life.world.intent = Seen::Known(Ok(plan("a", "v2")));
+    life.run();
+    assert_eq!(life.log, ["deploy a", "deploy a"]);
+    // The attempt may have changed the release, whatever becomes of it.
+    life.world.intent = Seen::Known(Ok(plan("a", "v1")));
+    life.run_with(&JobState::Succeeded);
+    assert_eq!((life.phase(), life.log.len()), ("Ready", 3), "{:?}", life.log);
+}
+
+#[test]
 fn peer_06_an_image_that_cannot_be_pulled_is_told_at_once_and_ends_the_attempt_in_its_time() {
     let mut life = Life::new("a");
     life.run();

@@ -3,6 +3,7 @@
 //! `coverage.txt` has every number with a short title; tests bear numbers in their names (`scenario_41_…`,
 //! `scenarios_1_to_6_…`, `job_11_…`), and so do the files of stored scenarios. From both comes `COVERAGE.md`.
 
+use crate::mutations::{Kills, kills};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -74,10 +75,27 @@ pub fn coverage() -> io::Result<Coverage> {
         }
     }
     let list = fs::read_to_string(package.join("coverage.txt"))?;
-    Ok(table(&list, &shown, &tests))
+    Ok(table(&list, &shown, &tests, &caught_by(&kills()?)))
 }
 
-fn table(list: &str, shown: &BTreeMap<String, BTreeSet<&str>>, tests: &BTreeMap<String, String>) -> Coverage {
+/// For each test the planted bugs that it catches, the one first that the fewest tests catch.
+fn caught_by(kills: &Kills) -> BTreeMap<&str, Vec<&str>> {
+    let mut caught: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut all: Vec<_> = kills.iter().collect();
+    all.sort_by_key(|(name, kill)| (kill.tests.len(), *name));
+    for (name, kill) in all {
+        kill.tests.keys().for_each(|test| caught.entry(test).or_default().push(name));
+    }
+    caught
+}
+
+fn table(
+    list: &str,
+    shown: &BTreeMap<String, BTreeSet<&str>>,
+    tests: &BTreeMap<String, String>,
+    caught: &BTreeMap<&str, Vec<&str>>,
+) -> Coverage {
+    let mut measured = 0;
     let mut faults = Vec::new();
     let mut rows = String::new();
     let (mut by_test, mut by_area, mut departures) = (0, 0, 0);
@@ -110,7 +128,9 @@ fn table(list: &str, shown: &BTreeMap<String, BTreeSet<&str>>, tests: &BTreeMap<
             faults.push(format!("{id} ({title}): nobody shows it"));
             continue;
         };
-        let _ = writeln!(rows, "| {id} | {title} | {who} |");
+        let bug = names.iter().find_map(|name| caught.get(name)).and_then(|bugs| bugs.first());
+        measured += usize::from(bug.is_some());
+        let _ = writeln!(rows, "| {id} | {title} | {who} | {} |", bug.unwrap_or(&""));
     }
     let core = |name: &&str| tests.get(*name).is_some_and(|file| !file.starts_with("src/"));
     let strange = shown.iter().filter(|(id, names)| !listed.contains(id.as_str()) && names.iter().any(core));
@@ -122,7 +142,8 @@ fn table(list: &str, shown: &BTreeMap<String, BTreeSet<&str>>, tests: &BTreeMap<
         "# What shows what\n\nGenerated from `coverage.txt` and the names of all tests; \
          `COVERAGE=write cargo test -p petri-proptests --test coverage` writes it anew.\n\n\
          {by_test} lines have a test, {by_area} belong to an area that brings or shows them elsewhere, \
-         {departures} do not apply.\n\n| id | what | shown by |\n|---|---|---|\n"
+         {departures} do not apply. {measured} name a planted bug that one of their tests catches.\n\n\
+         | id | what | shown by | a planted bug that this catches |\n|---|---|---|---|\n"
     );
     Coverage { markdown: head + &rows, faults }
 }

@@ -21,9 +21,23 @@ pub struct Mutation {
     pub from: String,
     /// What stands there instead.
     pub to: String,
+    /// What goes with it, in the same file: each text and what stands there instead.
+    #[serde(default)]
+    pub also: Vec<(String, String)>,
     /// Why nothing can catch it, for one that changes nothing that anybody could see.
     #[serde(default)]
     pub survives: Option<String>,
+}
+
+impl Mutation {
+    /// Plants the bug into the text of its file; nothing, if it does not fit exactly once.
+    #[must_use]
+    pub fn plant(&self, text: &str) -> Option<String> {
+        let also = self.also.iter().map(|(from, to)| (from, to));
+        std::iter::once((&self.from, &self.to)).chain(also).try_fold(text.to_owned(), |text, (from, to)| {
+            (from != to && text.matches(from.as_str()).count() == 1).then(|| text.replace(from.as_str(), to))
+        })
+    }
 }
 
 /// What caught one of them.

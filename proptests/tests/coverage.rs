@@ -2,7 +2,7 @@
 
 use petri_proptests::{
     coverage::{coverage, ids},
-    mutations::{Mutation, mutations},
+    mutations::{kills, mutations},
 };
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -34,9 +34,18 @@ fn every_planted_bug_fits_its_file_exactly_once_and_has_a_name_of_its_own() {
     let all = mutations().unwrap();
     let names: BTreeSet<&str> = all.iter().map(|one| one.name.as_str()).collect();
     assert!(names.len() == all.len() && all.len() >= 60, "{} bugs, {} names", all.len(), names.len());
-    for Mutation { name, file, from, to, .. } in &all {
-        let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file)).unwrap();
-        assert_eq!(source.matches(from).count(), 1, "{name}");
-        assert_ne!(from, to, "{name}");
+    for one in &all {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&one.file);
+        assert!(one.plant(&fs::read_to_string(file).unwrap()).is_some(), "{}", one.name);
     }
+}
+
+#[test]
+fn nearly_every_planted_bug_was_caught_and_the_others_say_why_nothing_can() {
+    let (all, kills) = (mutations().unwrap(), kills().unwrap());
+    let caught = all.iter().filter(|one| kills.contains_key(&one.name)).count();
+    let silent = all.iter().filter(|one| !kills.contains_key(&one.name) && one.survives.is_none());
+    let silent: Vec<&str> = silent.map(|one| one.name.as_str()).collect();
+    assert!(silent.is_empty(), "not known to be caught, `cargo mutate NAME --write` says: {silent:#?}");
+    assert!(caught * 100 >= all.len() * 95, "{caught} of {}", all.len());
 }

@@ -66,6 +66,8 @@ fn run(wish: &Wish) -> io::Result<bool> {
     let chosen: Vec<&Mutation> = named.skip(wish.from).take(wish.count).collect();
     let mut known = kills()?;
     let scratch = Scratch::new()?;
+    // Without a bug it must build, or each would seem to be broken.
+    scratch.build(&QUICK)?;
     let (mut caught, mut excused, mut silent) = (0, 0, 0);
     for mutation in &chosen {
         let started = Instant::now();
@@ -96,7 +98,21 @@ fn run(wish: &Wish) -> io::Result<bool> {
 
 fn told(kill: &Kill) -> String {
     let words = |set: Vec<&String>| set.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    format!("{} ({})", words(kill.tests.keys().collect()), words(kill.laws.iter().collect()))
+    let told = format!("{} ({})", words(kill.tests.keys().collect()), words(kill.laws.iter().collect()));
+    let shortest = kill.tests.keys().filter_map(|name| Some((operations(name)?, name))).min();
+    match shortest {
+        Some((operations, name)) => {
+            format!("{told}; the shortest scenario, of {operations} operations: {name}")
+        }
+        None => told,
+    }
+}
+
+/// Counts the operations of a stored scenario.
+fn operations(name: &str) -> Option<usize> {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("json");
+    let scenario: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    Some(scenario["ops"].as_array()?.len())
 }
 
 /// A copy of the core that stays from run to run, so that only what a bug touches is built.
@@ -115,7 +131,7 @@ const QUICK: [&str; 6] = [
 /// Those that take longer are asked until one of them catches what the quick ones did not.
 const SLOW: [&str; 4] = ["proptests/laws", "proptests/explorer", "proptests/sharing", "proptests/dish"];
 /// A test program that takes longer goes round in a circle.
-const PROGRAM_MAX: Duration = Duration::from_secs(300);
+const PROGRAM_MAX: Duration = Duration::from_secs(100);
 
 impl Scratch {
     fn new() -> io::Result<Self> {
@@ -137,10 +153,7 @@ impl Scratch {
     fn plant(&self, mutation: &Mutation, last: Option<&Kill>, all: bool) -> io::Result<Option<Kill>> {
         let file = self.0.join(&mutation.file);
         let text = fs::read_to_string(&file)?;
-        if text.matches(&mutation.from).count() != 1 {
-            return Err(io::Error::other("does not fit"));
-        }
-        fs::write(&file, text.replace(&mutation.from, &mutation.to))?;
+        fs::write(&file, mutation.plant(&text).ok_or_else(|| io::Error::other("does not fit"))?)?;
         let found = self.test(last, all);
         fs::write(&file, text)?;
         found
@@ -151,49 +164,68 @@ impl Scratch {
         for (test, program) in last.into_iter().flat_map(|kill| &kill.tests) {
             // A stored scenario is lived by the one test of its program that lives them all.
             let filter = if program == "proptests/scenarios" { "every_stored_scenario" } else { test };
-            if self.asks(program, Some(filter), &mut kill)? {
-                return Ok(Some(kill));
+            for (name, path) in self.build(&[program])? {
+                if self.asks(&name, &path, Some(filter), &mut kill)? {
+                    return Ok(Some(kill));
+                }
             }
         }
-        for program in QUICK {
-            self.asks(program, None, &mut kill)?;
+        for (name, path) in self.build(&QUICK)? {
+            self.asks(&name, &path, None, &mut kill)?;
         }
         for program in SLOW {
             if all || kill.tests.is_empty() {
-                self.asks(program, None, &mut kill)?;
+                for (name, path) in self.build(&[program])? {
+                    self.asks(&name, &path, None, &mut kill)?;
+                }
             }
         }
         Ok((!kill.tests.is_empty()).then_some(kill))
     }
 
-    /// Builds a test program; returns where it is.
-    fn build(&self, name: &str) -> io::Result<PathBuf> {
-        let (package, target) = name.split_once('/').unwrap_or_default();
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["test", "--no-run", "--offline", "--package", &format!("petri-{package}")]);
-        match target {
-            "lib" => cargo.arg("--lib"),
-            _ => cargo.args(["--test", target]),
-        };
-        cargo.args(["--message-format", "json"]).current_dir(&self.0);
-        cargo.env("CARGO_TARGET_DIR", self.0.join("target")).env("CARGO_INCREMENTAL", "1");
-        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
-        let output = cargo.output()?;
-        if !output.status.success() {
-            let text = String::from_utf8_lossy(&output.stderr);
-            let error = text.lines().find(|line| line.starts_with("error")).unwrap_or_default();
-            return Err(io::Error::other(format!("does not compile: {error}")));
+    /// Builds test programs, those of one package in one call; returns where each is.
+    fn build(&self, names: &[&str]) -> io::Result<Vec<(String, PathBuf)>> {
+        let mut programs = Vec::new();
+        for package in ["machines", "proptests"] {
+            let of_package = names.iter().filter_map(|name| name.strip_prefix(package)?.strip_prefix('/'));
+            let targets: Vec<&str> = of_package.collect();
+            if targets.is_empty() {
+                continue;
+            }
+            let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            cargo.args(["test", "--no-run", "--offline", "--package", &format!("petri-{package}")]);
+            for target in targets {
+                match target {
+                    "lib" => cargo.arg("--lib"),
+                    _ => cargo.args(["--test", target]),
+                };
+            }
+            cargo.args(["--message-format", "json"]).current_dir(&self.0);
+            cargo.env("CARGO_TARGET_DIR", self.0.join("target")).env("CARGO_INCREMENTAL", "1");
+            cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
+            let output = cargo.output()?;
+            if !output.status.success() {
+                let text = String::from_utf8_lossy(&output.stderr);
+                let error = text.lines().find(|line| line.starts_with("error")).unwrap_or_default();
+                return Err(io::Error::other(format!("does not compile: {error}")));
+            }
+            let text = String::from_utf8_lossy(&output.stdout);
+            let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            // The package's own programs are built beside its tests.
+            let tests = messages.filter(|message| message["profile"]["test"] == true);
+            programs.extend(tests.filter_map(|message| {
+                let path = PathBuf::from(message["executable"].as_str()?);
+                let target = &message["target"];
+                let is_test = target["kind"][0].as_str()? == "test";
+                let name = if is_test { target["name"].as_str()? } else { "lib" };
+                Some((format!("{package}/{name}"), path))
+            }));
         }
-        let text = String::from_utf8_lossy(&output.stdout);
-        let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut programs =
-            messages.filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?)));
-        programs.next().ok_or_else(|| io::Error::other(format!("no program {name}")))
+        Ok(programs)
     }
 
     /// Runs a test program, or one test of it. Returns whether anything failed.
-    fn asks(&self, name: &str, test: Option<&str>, kill: &mut Kill) -> io::Result<bool> {
-        let path = self.build(name)?;
+    fn asks(&self, name: &str, path: &Path, test: Option<&str>, kill: &mut Kill) -> io::Result<bool> {
         let folder = self.0.join(name.split('/').next().unwrap_or_default());
         let mut command = Command::new(path);
         command.args(test).current_dir(folder).env("RUST_BACKTRACE", "0").stderr(Stdio::null());
@@ -235,10 +267,12 @@ impl Scratch {
 /// Cuts the workspace's manifest down to the two packages.
 fn workspace(manifest: &str) -> String {
     let shared = manifest.split("\n[package]").next().unwrap_or_default();
-    let members = |line: &str| line.starts_with("members");
-    let lines = shared
-        .lines()
-        .map(|line| if members(line) { r#"members = ["machines", "proptests"]"# } else { line });
+    let lines = shared.lines().map(|line| match line.split_once('=') {
+        Some((key, _)) if key.trim_end().ends_with("members") => {
+            format!(r#"{key}= ["machines", "proptests"]"#)
+        }
+        _ => line.to_owned(),
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -265,4 +299,18 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// Writes a file unless it is that way already: what is not written is not built anew.
 fn refresh(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|found| found == content) { Ok(()) } else { fs::write(path, content) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copys_manifest_names_no_package_but_the_two_of_the_core() {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+        let copy = workspace(&fs::read_to_string(manifest).unwrap());
+        let lists: Vec<&str> = copy.lines().filter(|line| line.contains("members")).collect();
+        assert!(lists.len() >= 2, "{copy}");
+        assert!(lists.iter().all(|list| list.ends_with(r#"= ["machines", "proptests"]"#)), "{lists:?}");
+    }
 }

@@ -4,7 +4,7 @@
 use super::{Bounds, state::Budget};
 
 /// States after which a world is taken for unbounded.
-pub const STATES_MAX: usize = 8_000_000;
+pub const STATES_MAX: usize = 40_000_000;
 
 fn world(specs: &[&str], ttl_secs: Option<u64>, (specs_left, faults, retries): (u8, u8, u8)) -> Bounds {
     Bounds {
