@@ -331,6 +331,6 @@ mod tests {
             (left[1].resources.clone(), left[1].verbs.clone()),
             (Some(words(&["pods"])), words(&["get"]))
         );
-        assert_eq!(less(&rule, &right("get", "secrets")), [rule.clone()]);
+        assert_eq!(less(&rule, &right("get", "secrets")), std::slice::from_ref(&rule));
     }
 }

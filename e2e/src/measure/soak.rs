@@ -198,6 +198,6 @@ mod tests {
     fn the_curve_is_drawn_whole() {
         let svg = picture(&looks(), 100);
         assert!(svg.contains("over 100 lives in 1 minutes"), "{svg}");
-        assert!(svg.contains(r#"points="60.0,"#) && svg.contains(" 860.0,30.6"), "{svg}");
+        assert!(svg.contains(r#"points="60.0,"#) && svg.contains(" 860.0,35.6"), "{svg}");
     }
 }
