@@ -85,8 +85,6 @@ pub fn all() -> Vec<Case> {
         case!("a chart from an HTTP repository deploys, and a missing version is said", repository::run),
         case!("every chart source in every state says its exact reason", sources::run),
         case!("five charts as people write them deploy, are upgraded and leave nothing", written::run),
-        case!("hooks that fail, hang or find no node end in time and say so", hooks::run),
-        case!("a release is deployed and removed from every state that helm can leave it in", releases::run),
         case!("the pod of a failed deploy is there until somebody deletes the environment", kept::evidence),
         case!("the claims of a StatefulSet go with the namespace and free their volume", kept::claims),
         case!("a deploy is one trace from its generation to Ready, and no secret is in it", traces::run),

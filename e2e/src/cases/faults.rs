@@ -21,7 +21,7 @@ use petri_crds::{EphemeralEnvironment, meta};
 use serde_json::{Value, json};
 
 use super::sharing::redis;
-use super::{Case, case};
+use super::{Case, case, hooks, releases};
 use crate::petri::{Error, MANAGEMENT, Petri, namespace_of, summary};
 use process::Found;
 pub(super) use used::{EVERYWHERE, OWN, Right, SHARED, WORKLOAD, granted, show, used};
@@ -45,6 +45,8 @@ pub fn faults() -> Vec<Case> {
         ),
         case!("deletion ends in each phase, twice in the foreground and by force too", deletion::phases),
         case!("helm killed at each kind of its writes is finished by the next run", helm::run),
+        case!("a release is deployed and removed from every state that helm can leave it in", releases::run),
+        case!("hooks that fail, hang or find no node end in time and say so", hooks::run),
         case!("a template of 64 components with the oddest values is taken", odd::large),
         case!("a template turned into a cycle under a Ready environment is said, and heals", odd::cycle),
         case!("two hundred environments of one template come and go", odd::many),
