@@ -504,12 +504,11 @@ impl<'w> Ways<'w> {
         Ok(())
     }
 
+    /// Whether the write says Ready of another plan than before, if it said so before: a plan that changes nothing but
+    /// its order is Ready in the write that takes it up.
     fn becomes_ready(&self, before: &State, after: &State) -> bool {
-        let ready = |head: u32| {
-            let record = Cluster::record(self.codec.heads.value(head));
-            record.is_some_and(|record| matches!(record.phase, Phase::Ready { .. }))
-        };
-        ready(after.head) && !ready(before.head)
+        let phase = |head: u32| Cluster::record(self.codec.heads.value(head)).map(|record| &record.phase);
+        matches!(phase(after.head), Some(Phase::Ready { .. })) && phase(before.head) != phase(after.head)
     }
 
     /// Watches a command, once for each distinct situation that an invariant could tell apart.

@@ -35,6 +35,7 @@ pub fn standard() -> Vec<Bounds> {
         world(&["a:1!", "a:2!"], None, (1, 0, 1)),
         world(&["a:1; +Secret/pull:1; +HTTPRoute/web:1", "a:1; +Secret/pull:2"], None, (1, 1, 0)),
         world(&["a:1; b:1<-a", "a:1"], None, (1, 0, 0)),
+        world(&["a:1!; b:1!<-a", "b:1!; a:1!<-b"], None, (1, 0, 0)),
         world(&["a:1!; b:1!<-a; c:1!<-b"], None, (0, 0, 0)),
     ]
 }
