@@ -1,17 +1,19 @@
 //! Clients of the API server: three with separate connections, so that a burst of one kind of work cannot delay
-//! another, none of which repeats a request by itself, and layers that count, fence and stamp.
+//! another, none of which repeats a request by itself, and layers that count, fence, stamp and read the server's time.
 
 mod count;
 mod denials;
 mod fence;
 mod progress;
+mod server_time;
 
 pub use count::CountRequests;
 pub use denials::Denials;
 pub use fence::Fence;
 pub use progress::{Progress, Stamp};
+pub use server_time::ReadServerTime;
 
-use crate::{error::CallError, leader::Leadership};
+use crate::{clock::ServerClock, error::CallError, leader::Leadership};
 use kube::{Client, Config, client::ClientBuilder};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -25,7 +27,8 @@ pub const CALL_MAX: Duration = Duration::from_secs(8);
 pub struct Clients {
     /// For watches only.
     pub watch: Client,
-    /// For everything a reconcile does; writes are refused while this process does not lead.
+    /// For everything a reconcile does; writes are refused while this process does not lead. Its answers set the clock
+    /// that was given: each pass begins with one.
     pub effects: Client,
 }
 
@@ -34,9 +37,17 @@ impl Clients {
     ///
     /// # Errors
     /// Bad certificates or credentials in `config`.
-    pub fn new(config: &Config, count: &CountRequests, leadership: &Leadership) -> Result<Self, kube::Error> {
-        let fence = Fence::new(leadership.clone());
-        Ok(Self { watch: client(config, count, None)?, effects: client(config, count, Some(fence))? })
+    pub fn new(
+        config: &Config,
+        count: &CountRequests,
+        leadership: &Leadership,
+        clock: &ServerClock,
+    ) -> Result<Self, kube::Error> {
+        let (fence, time) = (Fence::new(leadership.clone()), ReadServerTime(clock.clone()));
+        Ok(Self {
+            watch: client(config, count, None, None)?,
+            effects: client(config, count, Some(time), Some(fence))?,
+        })
     }
 
     /// Makes one that nothing fences, with connections of its own: for the Lease, and for the API server.
@@ -44,15 +55,21 @@ impl Clients {
     /// # Errors
     /// Bad certificates or credentials in `config`.
     pub fn unfenced(config: &Config, count: &CountRequests) -> Result<Client, kube::Error> {
-        client(config, count, None)
+        client(config, count, None, None)
     }
 }
 
-fn client(config: &Config, count: &CountRequests, fence: Option<Fence>) -> Result<Client, kube::Error> {
+fn client(
+    config: &Config,
+    count: &CountRequests,
+    time: Option<ReadServerTime>,
+    fence: Option<Fence>,
+) -> Result<Client, kube::Error> {
     let mut config = config.clone();
     // One command is one API write: retries are decisions, and they are taken elsewhere.
     config.default_retry = false;
-    Ok(ClientBuilder::try_from(config)?.with_layer(count).with_layer(&option_layer(fence)).build())
+    let builder = ClientBuilder::try_from(config)?.with_layer(count);
+    Ok(builder.with_layer(&option_layer(time)).with_layer(&option_layer(fence)).build())
 }
 
 /// Gives a call that is not a watch a limit: the client itself waits for ever on a silent connection.

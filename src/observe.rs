@@ -30,7 +30,7 @@ use crate::{
         sharing::SliceInputs,
     },
     client::{CALL_MAX, timed},
-    clock::Clock,
+    clock::ServerClock,
     controller::{Caches, Guarded, Key},
     error::CallError,
     render::Backend,
@@ -76,7 +76,7 @@ pub struct Observer {
     /// Where shared workloads, obligations and provision Jobs are.
     pub shared_namespace: NamespaceName,
     /// The time.
-    pub clock: Clock,
+    pub clock: ServerClock,
 }
 
 /// A world, and what rendering needs besides.

@@ -12,7 +12,7 @@ mod trail;
 
 use crate::{
     adapter::Defaults,
-    clock::Clock,
+    clock::ServerClock,
     config::Config,
     controller::{Key, Kind, Parts, Reconciler, Requeue},
     executor::Executor,
@@ -47,7 +47,7 @@ pub struct Operator {
     durations: Durations,
     trails: Trails,
     metrics: Metrics,
-    clock: Clock,
+    clock: ServerClock,
 }
 
 impl Operator {
@@ -67,7 +67,7 @@ impl Operator {
                 pod_failure_secs: config.pod_failure_timeout_secs,
             },
             shared_namespace: shared_namespace(config),
-            clock: parts.clock,
+            clock: parts.clock.clone(),
         };
         Self {
             client: parts.client.clone(),
@@ -80,7 +80,7 @@ impl Operator {
             durations: Durations::default(),
             trails: Trails::new(parts.tracer.clone()),
             metrics: parts.metrics.clone(),
-            clock: parts.clock,
+            clock: parts.clock.clone(),
         }
     }
 }

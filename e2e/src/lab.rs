@@ -26,6 +26,7 @@ mod progress;
 mod teardown;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -202,6 +203,21 @@ impl Lab {
     /// Address of the node; node ports answer there.
     pub fn node_address(&self) -> String {
         self.addresses.node()
+    }
+
+    /// Where the API server listens.
+    pub fn api_address(&self) -> SocketAddr {
+        self.addresses.api()
+    }
+
+    /// The certificate of the authority that signed the API server's.
+    pub fn authority(&self) -> PathBuf {
+        self.home.at("pki/ca.crt")
+    }
+
+    /// Gives the API server another certificate of the same authority; it takes it by itself.
+    pub fn renew_certificate(&self) -> Result<(), LabError> {
+        certs::renew(&self.home.at("pki"))
     }
 
     /// Address of this machine as the cluster sees it; pods reach what listens there.

@@ -1,7 +1,7 @@
 //! Puts the runtime together: clients, watches, caches, queue, leadership, health and metrics.
 use crate::{
     client::{Clients, CountRequests, Denials},
-    clock::Clock,
+    clock::{Clock, ServerClock},
     config::Config,
     controller::{
         Caches, Reconciler, Wakes,
@@ -69,8 +69,8 @@ pub struct Parts {
     pub metrics: Metrics,
     /// To tell how long it took.
     pub tracer: Tracer,
-    /// To read the time.
-    pub clock: Clock,
+    /// To read the time that the API server stamps by.
+    pub clock: ServerClock,
 }
 
 /// Runs the operator until it is told to stop or loses leadership.
@@ -81,7 +81,7 @@ pub async fn operate<R: Reconciler>(
     config: Config,
     build: impl FnOnce(&Parts) -> R,
 ) -> Result<Ended, StartError> {
-    let clock = Clock;
+    let (clock, server_clock) = (Clock, ServerClock::default());
     let metrics = Metrics::default();
     let kube_config = kube::Config::infer().await?;
     let tracer = tracer(&config, &metrics)?;
@@ -89,7 +89,7 @@ pub async fn operate<R: Reconciler>(
     let (denials, definitions) = (Denials::default(), Definitions::default());
     let count = CountRequests::new(metrics.clone(), denials.clone());
     let (elector, leadership) = election(&config, &Clients::unfenced(&kube_config, &count)?, clock);
-    let clients = Clients::new(&kube_config, &count, &leadership)?;
+    let clients = Clients::new(&kube_config, &count, &leadership, &server_clock)?;
 
     let scope = Scope {
         management_namespace: config.management_namespace.clone(),
@@ -113,7 +113,7 @@ pub async fn operate<R: Reconciler>(
         leadership: leadership.clone(),
         metrics: metrics.clone(),
         tracer: tracer.clone(),
-        clock,
+        clock: server_clock,
     };
     let reconciler = Arc::new(build(&parts));
     let ended = Loop { reconciler, caches, wakes, queue, leadership, metrics, resync }.run(stop).await;

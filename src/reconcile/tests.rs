@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    clock::Clock,
+    clock::{Clock, ServerClock},
     config::Settings as ConfigSettings,
     controller::{Caches, queue::queue},
     leader::Leadership,
@@ -153,7 +153,7 @@ impl Stage {
             leadership: Leadership::always(Clock),
             tracer: Tracer::off(metrics.clone()),
             metrics,
-            clock: Clock,
+            clock: ServerClock::default(),
         });
         Self { server, operator }
     }

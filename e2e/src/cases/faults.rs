@@ -7,9 +7,12 @@ mod helm;
 mod jobs;
 mod odd;
 mod outages;
+mod outside;
 mod places;
 pub(super) mod process;
+mod renewal;
 mod replicas;
+mod skew;
 mod used;
 mod weather;
 
@@ -52,6 +55,11 @@ pub fn faults() -> Vec<Case> {
         case!("two hundred environments of one template come and go", odd::many),
         case!("a leader that dies is followed, and one that was frozen writes nothing after", replicas::run),
         case!("ten environments live through a line that delays, cuts, refuses and loses", weather::run),
+        case!(
+            "an operator whose clock is an hour off ends nothing early and nothing late",
+            skew::ttl_04_an_operator_whose_clock_is_an_hour_off_ends_nothing_early
+        ),
+        case!("a token and a certificate that are renewed under way cost nothing", renewal::run),
         case!("thirty environments race for five places while the operator is killed", places::race),
         case!(
             "a slice that cannot be removed is given up, and its place waits for a person",

@@ -24,6 +24,20 @@ pub const USERS: [(&str, &str, Option<&str>); 7] = [
     ("node", "system:node:", Some("system:nodes")),
 ];
 
+/// The API server's certificate for a test that renews it.
+const NEXT: &str = "apiserver-next";
+
+/// Puts another certificate of the same authority where the API server has its own.
+///
+/// # Errors
+/// The files; it can be done once.
+pub fn renew(folder: &Path) -> Result<(), LabError> {
+    for end in ["key", "crt"] {
+        fs::rename(folder.join(format!("{NEXT}.{end}")), folder.join(format!("apiserver.{end}")))?;
+    }
+    Ok(())
+}
+
 /// Writes every certificate and key of the cluster `name` into `folder`, as `NAME.crt` and `NAME.key`.
 pub fn write(folder: &Path, name: &str, addresses: &Addresses) -> Result<(), LabError> {
     fs::create_dir_all(folder)?;
@@ -34,7 +48,9 @@ pub fn write(folder: &Path, name: &str, addresses: &Addresses) -> Result<(), Lab
         ["", ".default", ".default.svc", ".default.svc.cluster.local"]
             .map(|rest| format!("kubernetes{rest}")),
     );
-    leaf(folder, "apiserver", &ca, &Subject { user: "kube-apiserver", group: None, names })?;
+    for file in ["apiserver", NEXT] {
+        leaf(folder, file, &ca, &Subject { user: "kube-apiserver", group: None, names: names.clone() })?;
+    }
     let names = vec![addresses.node(), name.to_string()];
     leaf(folder, "node-serving", &ca, &Subject { user: name, group: None, names })?;
     leaf(
@@ -119,7 +135,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("petri-certs-{}", std::process::id()));
         write(&folder, "one", &Addresses::new(7)).unwrap();
         let mut keys = std::collections::BTreeSet::new();
-        let servers = ["ca", "front", "apiserver", "node-serving", "front-client"];
+        let servers = ["ca", "front", "apiserver", NEXT, "node-serving", "front-client"];
         for name in USERS.map(|(name, ..)| name).iter().chain(&servers) {
             let certificate = fs::read_to_string(folder.join(format!("{name}.crt"))).unwrap();
             assert!(certificate.starts_with("-----BEGIN CERTIFICATE-----"), "{name}");

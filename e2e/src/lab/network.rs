@@ -3,6 +3,8 @@
 //! Nothing of a cluster touches the host's own tables: the bridge, the pods and kube-proxy's rules are in
 //! the namespace, and the host reaches the API server over a pair of linked devices.
 
+use std::net::SocketAddr;
+
 use super::LabError;
 use super::command::{command, run};
 
@@ -61,9 +63,14 @@ impl Addresses {
         format!("10.{}.0.0/22", 100 + u16::from(self.index))
     }
 
+    /// Where the API server listens.
+    pub fn api(&self) -> SocketAddr {
+        SocketAddr::from(([10, 99, self.index, 2], 6443))
+    }
+
     /// URL of the API server.
     pub fn server(&self) -> String {
-        format!("https://{}:6443", self.node())
+        format!("https://{}", self.api())
     }
 
     /// Name of the link's end on the host; the kernel allows 15 characters.

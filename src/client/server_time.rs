@@ -1,0 +1,123 @@
+//! Reads the API server's clock off its answers: each bears a `Date` (RFC 9110, 6.6.1).
+use crate::clock::ServerClock;
+use axum::http::{HeaderMap, Request, Response, header::DATE};
+use futures::{FutureExt, TryFutureExt, future::BoxFuture};
+use jiff::{Timestamp, fmt::rfc2822};
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::time::Instant;
+use tower::{BoxError, Layer, Service};
+use tracing::warn;
+
+/// An answer that was under way for longer says nothing about now.
+const UNDER_WAY_MAX: Duration = Duration::from_secs(1);
+
+/// Sets a [`ServerClock`] by the answers.
+#[derive(Clone, Debug)]
+pub struct ReadServerTime(pub ServerClock);
+
+impl<S> Layer<S> for ReadServerTime {
+    type Service = Timed<S>;
+
+    fn layer(&self, inner: S) -> Timed<S> {
+        Timed { inner, clock: self.0.clone() }
+    }
+}
+
+/// See [`ReadServerTime`].
+#[derive(Clone, Debug)]
+pub struct Timed<S> {
+    inner: S,
+    clock: ServerClock,
+}
+
+impl<S, A, B> Service<Request<A>> for Timed<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        let (clock, sent) = (self.clock.clone(), Instant::now());
+        let answer = self.inner.call(request).err_into();
+        async move {
+            let answer = answer.await?;
+            if sent.elapsed() <= UNDER_WAY_MAX
+                && let Some(said) = date(answer.headers())
+                && let Some(ahead) = clock.heard(said, Timestamp::now())
+            {
+                let ahead_secs = ahead.as_secs();
+                warn!(ahead_secs, "the API server's clock is followed: this machine's differs from it");
+            }
+            Ok(answer)
+        }
+        .boxed()
+    }
+}
+
+fn date(headers: &HeaderMap) -> Option<Timestamp> {
+    let said = headers.get(DATE)?.to_str().ok()?;
+    rfc2822::parse(said).ok().map(|date| date.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::SignedDuration;
+    use std::convert::Infallible;
+    use tower::service_fn;
+
+    const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+    async fn ask(clock: &ServerClock, date: Option<String>, takes: Duration) {
+        let inner = service_fn(move |_: Request<()>| {
+            let date = date.clone();
+            async move {
+                tokio::time::sleep(takes).await;
+                let mut answer = Response::new(());
+                if let Some(date) = date.and_then(|date| date.parse().ok()) {
+                    answer.headers_mut().insert(DATE, date);
+                }
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        ReadServerTime(clock.clone()).layer(inner).call(Request::new(())).await.unwrap();
+    }
+
+    fn as_go_writes(at: Timestamp) -> Option<String> {
+        Some(at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string())
+    }
+
+    fn ahead(clock: &ServerClock) -> f64 {
+        (clock.wall() - Timestamp::now()).total(jiff::Unit::Second).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_servers_hour_is_taken_over_and_given_up_again() {
+        let clock = ServerClock::default();
+        ask(&clock, as_go_writes(Timestamp::now() + HOUR), Duration::ZERO).await;
+        assert!((3_598.0..3_602.0).contains(&ahead(&clock)), "{}", ahead(&clock));
+        ask(&clock, as_go_writes(Timestamp::now()), Duration::ZERO).await;
+        assert!(ahead(&clock).abs() < 2.0, "{}", ahead(&clock));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_one_without_a_date_and_nonsense_set_nothing() {
+        let clock = ServerClock::default();
+        ask(&clock, as_go_writes(Timestamp::now() + HOUR), Duration::from_secs(2)).await;
+        ask(&clock, None, Duration::ZERO).await;
+        ask(&clock, Some("soon".to_owned()), Duration::ZERO).await;
+        assert!(ahead(&clock).abs() < 1.0, "{}", ahead(&clock));
+    }
+}
