@@ -7,6 +7,7 @@ mod events;
 mod judge;
 mod notices;
 mod pace;
+mod refusals;
 mod shared;
 mod trail;
 
@@ -21,11 +22,12 @@ use crate::{
     telemetry::metrics::Metrics,
 };
 use durations::Durations;
-use events::{Events, Refusals};
+use events::Events;
 use kube::Client;
 use pace::Pace;
 use petri_crds::{EnvironmentTemplate, SharedComponentProvider};
 use petri_machines::names::NamespaceName;
+use refusals::Refusals;
 use std::{sync::Arc, time::Duration};
 use tracing::{Instrument as _, error_span, field::Empty};
 use trail::Trails;

@@ -2,38 +2,27 @@
 //!
 //! Published by plain creates: kube's recorder counts an event onto an earlier one and loses its note.
 
-use crate::{
-    client::{CALL_MAX, timed},
-    controller::Key,
-    store,
-};
+use crate::client::{CALL_MAX, timed};
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
-    apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
     jiff::Timestamp,
 };
 use kube::{Api, Client, api::PostParams};
-use petri_crds::{
-    Phase,
-    meta::{LABEL_MANAGED_BY, MANAGED_BY},
-};
+use petri_crds::meta::{LABEL_MANAGED_BY, MANAGED_BY};
 use petri_machines::{
     kernel::limits::bounded,
     names::{JobName, NamespaceName},
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
 };
 use tracing::debug;
 
-/// The reason of the event and of the condition, when the server will not take a write.
-pub(super) const REFUSED: &str = "Refused";
-/// What a definition of an older release does to the record.
-pub(super) const OLDER: &str = "the custom resource definition is older than this release and drops what was decided: apply the chart's crds/";
 const CONTROLLER: &str = "petri.run/operator";
 /// Names of objects that an event's own name still fits behind.
 const NAME_MAX: usize = 200;
@@ -62,51 +51,6 @@ impl Said {
             name: Some(name.to_string()),
             ..ObjectReference::default()
         })
-    }
-}
-
-/// The last refusal that was told of each object, so that it is told once and not at every attempt.
-#[derive(Debug, Default)]
-pub(super) struct Refusals(Mutex<HashMap<Key, String>>);
-
-impl Refusals {
-    /// Takes note of a refusal; tells whether it is news.
-    pub(super) fn is_news(&self, key: &Key, text: &str) -> bool {
-        let before = self.lock().insert(key.clone(), text.to_owned());
-        before.as_deref() != Some(text)
-    }
-
-    /// Gives the refusal that stands.
-    fn of(&self, key: &Key) -> Option<String> {
-        self.lock().get(key).cloned()
-    }
-
-    /// Puts the refusal that stands into the conditions of an object under way; one that is Ready or Failed says
-    /// nothing better or worse by it. Tells whether that changed them.
-    pub(super) fn put(
-        &self,
-        key: &Key,
-        phase: Phase,
-        conditions: &mut Vec<Condition>,
-        generation: Option<i64>,
-        now: Timestamp,
-    ) -> bool {
-        let Some(note) = self.of(key) else { return false };
-        match phase {
-            Phase::Pending | Phase::Deploying | Phase::Terminating => {}
-            Phase::Ready | Phase::Failed => return false,
-        }
-        let condition = store::condition("Ready", "False", REFUSED, &bounded(&note), generation);
-        store::set_condition(conditions, condition, now)
-    }
-
-    /// Begins anew: nothing is refused any more.
-    pub(super) fn forget(&self, key: &Key) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -173,15 +117,6 @@ mod tests {
         job::Op,
         names::{ComponentName, EnvironmentName, Uid},
     };
-
-    #[test]
-    fn a_refusal_is_news_until_it_was_told_and_again_after_it_was_over() {
-        let (refusals, key) = (Refusals::default(), Key::environment("a"));
-        let told = ["x", "x", "y", "y"].map(|text| refusals.is_news(&key, text));
-        assert_eq!(told, [true, false, true, false]);
-        refusals.forget(&key);
-        assert!(refusals.is_news(&key, "y"));
-    }
 
     #[test]
     fn an_event_about_a_failed_attempt_names_its_job() {

@@ -72,8 +72,8 @@ enum Command {
         /// How many hang.
         #[arg(long, default_value_t = 100)]
         environments: usize,
-        /// Healthy lives, alone and beside them.
-        #[arg(long, default_value_t = 30)]
+        /// Healthy lives, alone and beside them; the tail of less than a hundred is the largest.
+        #[arg(long, default_value_t = 100)]
         times: usize,
     },
     /// The operator's memory over many lives; fails when it grows. Not part of what no word asks for.
@@ -117,7 +117,7 @@ impl Command {
         let (reaction, life) = (Self::Reaction { jobs: 60 }, Self::Life { times: 5 });
         let apiserver = Self::Apiserver { clients: 200, secs: 15 };
         let (burst, idle) = (Self::Burst { environments: None }, Self::Idle { minutes: 5 });
-        let (fleet, hang) = (Self::Fleet { environments: 500 }, Self::Hang { environments: 100, times: 30 });
+        let (fleet, hang) = (Self::Fleet { environments: 500 }, Self::Hang { environments: 100, times: 100 });
         let failure = Self::Failure { jobs: 60 };
         vec![
             reaction,

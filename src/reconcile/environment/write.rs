@@ -3,14 +3,13 @@
 use super::Pass;
 use crate::{
     adapter,
-    error::CallError,
     executor::{
         Error,
         class::{self, call_class},
     },
     observe::Observation,
     reconcile::{
-        events::OLDER,
+        refusals::{OLDER, not_stored},
         trail::{JobOf, Subject},
     },
     render::{Extras, Own, RenderContext, effects},
@@ -30,17 +29,21 @@ impl Pass<'_> {
         let Some(found) = &self.read else { return Err(Refusal::Retry) };
         let (now, began) = (self.operator.clock.wall(), trace::now());
         let mut object = found.object.clone();
-        let mut status = adapter::status::status(found.object.status.as_ref(), &record, status, now);
-        let (phase, generation) = (status.phase.unwrap_or_default(), object.metadata.generation);
-        self.operator.refusals.put(self.key, phase, &mut status.conditions, generation, now);
-        object.status = Some(status);
+        object.status = Some(adapter::status::status(found.object.status.as_ref(), &record, status, now));
+        self.operator.put_refusal(self.key, &mut object);
         let outcome = store::replace_status(&self.api, &object).await;
         if let Some(spans) = &mut self.spans {
             spans.done("store", began, outcome.as_ref().err().map(|error| class::name(call_class(error))));
         }
         let object = match outcome {
             Ok(object) => object,
-            Err(error) => return Err(self.not_stored(&error).await),
+            Err(error) => {
+                let (refusal, told) = not_stored(self.key, &error);
+                if let Some(told) = told {
+                    self.complain(told).await;
+                }
+                return Err(refusal);
+            }
         };
         let is_kept = is_kept(&object, &record);
         let Some(found) = &mut self.read else { return Err(Refusal::Retry) };
@@ -61,20 +64,6 @@ impl Pass<'_> {
             self.operator.pace.reset(self.key);
         }
         Ok(())
-    }
-
-    async fn not_stored(&mut self, error: &CallError) -> Refusal {
-        let refusal = call_class(error);
-        match refusal {
-            Refusal::Rejected => {
-                error!(key = %self.key, %error, "nothing stored: refused for good");
-                self.complain(error.to_string()).await;
-            }
-            Refusal::Retry | Refusal::Backoff | Refusal::Fenced => {
-                debug!(key = %self.key, %error, class = class::name(refusal), "nothing stored");
-            }
-        }
-        refusal
     }
 
     pub(super) async fn apply(&mut self, command: &Command) -> Result<(), Refusal> {

@@ -2,11 +2,7 @@
 
 use super::Pass;
 use crate::{
-    reconcile::{
-        events::{REFUSED, Said},
-        trail::Told,
-    },
-    store,
+    reconcile::{events::Said, trail::Told},
     telemetry::metrics::{JobLabels, Metrics, OpLabel},
 };
 use kube::Resource as _;
@@ -14,29 +10,11 @@ use petri_machines::{component, job::Op, names::SharedName, shared::Notice};
 use tracing::{debug, info, warn};
 
 impl Pass<'_> {
-    /// Tells the user of a write that the server will not take, once: by an event, and by a condition that stays until
-    /// it does.
+    /// Tells the user of a write that the server will not take.
     pub(super) async fn complain(&mut self, note: String) {
-        let Some((found, _)) = &self.read else { return };
-        if !self.operator.refusals.is_news(self.key, &note) {
-            return;
-        }
-        let now = self.operator.clock.wall();
-        let said = Said { warning: true, reason: REFUSED, action: "Write", note, job: None };
-        self.operator.events.publish(found.object_ref(&()), vec![said], now);
-        let mut object = found.clone();
-        let status = object.status.get_or_insert_default();
-        let (phase, generation) = (status.phase.unwrap_or_default(), object.metadata.generation);
-        if !self.operator.refusals.put(self.key, phase, &mut status.conditions, generation, now) {
-            return;
-        }
-        match store::replace_status(&self.api, &object).await {
-            Ok(object) => {
-                if let Some((found, _)) = &mut self.read {
-                    *found = object;
-                }
-            }
-            Err(error) => warn!(key = %self.key, %error, "that a write is refused could not be told"),
+        let Some((found, _)) = &mut self.read else { return };
+        if let Some(told) = self.operator.complain(&self.api, self.key, found, note).await {
+            *found = told;
         }
     }
 

@@ -3,10 +3,12 @@
 use super::Pass;
 use crate::{
     adapter,
-    error::CallError,
     executor::class::{self, call_class},
     observe::random,
-    reconcile::{events::OLDER, trail::JobOf},
+    reconcile::{
+        refusals::{OLDER, not_stored},
+        trail::JobOf,
+    },
     render::{Extras, Own, RenderContext, SharedContext, shared_effect},
     store,
     telemetry::trace,
@@ -24,17 +26,21 @@ impl Pass<'_> {
         let Some((found, _)) = &mut self.read else { return Err(Refusal::Retry) };
         let (now, began) = (self.operator.clock.wall(), trace::now());
         let mut object = found.clone();
-        let mut status = adapter::shared::status(found.status.as_ref(), &record, status, now);
-        let (phase, generation) = (status.phase.unwrap_or_default(), object.metadata.generation);
-        self.operator.refusals.put(self.key, phase, &mut status.conditions, generation, now);
-        object.status = Some(status);
+        object.status = Some(adapter::shared::status(found.status.as_ref(), &record, status, now));
+        self.operator.put_refusal(self.key, &mut object);
         let outcome = store::replace_status(&self.api, &object).await;
         if let Some(spans) = &mut self.spans {
             spans.done("store", began, outcome.as_ref().err().map(|error| class::name(call_class(error))));
         }
         let object = match outcome {
             Ok(object) => object,
-            Err(error) => return Err(self.not_stored(&error).await),
+            Err(error) => {
+                let (refusal, told) = not_stored(self.key, &error);
+                if let Some(told) = told {
+                    self.complain(told).await;
+                }
+                return Err(refusal);
+            }
         };
         let is_kept = adapter::shared::stored(&object).is_ok_and(|stored| stored.phase == record);
         // A status that says of a refusal what it said before is no news, and no reason to hurry.
@@ -54,20 +60,6 @@ impl Pass<'_> {
             spans.stored(&subject);
         }
         Ok(())
-    }
-
-    async fn not_stored(&mut self, error: &CallError) -> Refusal {
-        let refusal = call_class(error);
-        match refusal {
-            Refusal::Rejected => {
-                error!(key = %self.key, %error, "nothing stored: refused for good");
-                self.complain(error.to_string()).await;
-            }
-            Refusal::Retry | Refusal::Backoff | Refusal::Fenced => {
-                debug!(key = %self.key, %error, class = class::name(refusal), "nothing stored");
-            }
-        }
-        refusal
     }
 
     pub(super) async fn apply(&mut self, command: &Command) -> Result<(), Refusal> {

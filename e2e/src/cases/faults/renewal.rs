@@ -62,7 +62,10 @@ async fn lives(petri: &Petri<'_>, holder: &mut Holder, operator: &Outside) -> Re
     lives_one(petri, "renewed").await?;
     let starts = operator.starts();
     if starts != 1 {
-        return Err(Error::Wrong(format!("a token renewed in time cost {} starts of the operator", starts - 1)));
+        return Err(Error::Wrong(format!(
+            "a token renewed in time cost {} starts of the operator",
+            starts - 1
+        )));
     }
 
     // Nobody renewed it in time: what was asked for meanwhile is done when the new one is there.

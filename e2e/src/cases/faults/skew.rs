@@ -24,7 +24,9 @@ const LATE_MAX: i64 = 5;
 const SAID: &str = "the API server's clock is followed";
 const LIBRARY: &str = "libfaketime.so.1";
 
-pub async fn ttl_04_an_operator_whose_clock_is_an_hour_off_ends_nothing_early(petri: &Petri<'_>) -> Result<String, Error> {
+pub async fn ttl_04_an_operator_whose_clock_is_an_hour_off_ends_nothing_early(
+    petri: &Petri<'_>,
+) -> Result<String, Error> {
     let folder = lab::extracted(&["libfaketime"], &Progress::new()).await?;
     let library = found(&folder, LIBRARY)
         .ok_or_else(|| Error::Wrong(format!("the package libfaketime has no {LIBRARY}")))?;

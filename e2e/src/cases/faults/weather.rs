@@ -32,8 +32,9 @@ async fn outside(petri: &Petri<'_>, program: &Path) -> Result<String, Error> {
     let user = json!({"token": token(petri, None).await?});
     let kubeconfig = kubeconfig(petri, "weather", &json!({"server": proxy.url()}), &user)?;
     let operator = Outside::start(program, &kubeconfig, &[])?;
-    let seen =
-        lives(petri).await.map_err(|error| Error::Wrong(format!("seed {SEED}: {}", operator.explain(&error))))?;
+    let seen = lives(petri)
+        .await
+        .map_err(|error| Error::Wrong(format!("seed {SEED}: {}", operator.explain(&error))))?;
     let tally: Vec<String> = proxy.tally().iter().map(|(what, times)| format!("{times} {what}")).collect();
     let starts = operator.starts();
     let _ = std::fs::remove_file(kubeconfig);
