@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use petri_crds::EphemeralEnvironment;
-use petri_crds::meta::ANNOTATION_HOLD;
 use serde_json::json;
 
 use super::outside::{Outside, api_server, kubeconfig, program, scale, token};
@@ -17,7 +16,7 @@ use crate::petri::{Error, Petri, is_ready};
 /// Long enough that an hour's error would have ended it, however late it is looked at.
 const STAYS: &str = "30m";
 /// Ends while it is watched.
-const GOES: &str = "20s";
+const GOES: &str = "40s";
 /// How late an end may come.
 const LATE_MAX: i64 = 5;
 /// What the operator says when it sees the difference.
@@ -69,10 +68,6 @@ async fn lived(petri: &Petri<'_>, name: &str) -> Result<String, Error> {
         let spec = json!({"ttl": ttl});
         petri.apply_object(&petri.environments(), &environment(name, "one", spec)).await?;
     }
-    // Its time may be over before it is Ready on a slow machine: it is held until then.
-    petri.patch(&goes, json!({"metadata": {"annotations": {ANNOTATION_HOLD: "true"}}})).await?;
-    petri.until_ready(&goes, PATIENCE).await?;
-    petri.patch(&goes, json!({"metadata": {"annotations": {ANNOTATION_HOLD: null}}})).await?;
     let leaving = |found: &EphemeralEnvironment| found.metadata.deletion_timestamp.is_some();
     let left = petri.until(&goes, "its own deletion", PATIENCE, leaving).await?;
     let late = late_by(&left).ok_or_else(|| Error::Wrong("no expiry in the status".to_owned()))?;
