@@ -181,7 +181,8 @@ pub(super) fn environment(
             return Err(format!("{at}: is there twice"));
         }
         if !template.components.iter().any(|known| known.name == component.name) {
-            return Err(format!("{at}: the template has no such component"));
+            let names: Vec<&str> = template.components.iter().map(|known| known.name.as_str()).collect();
+            return Err(format!("{at}: the template has no such component; it has {}", names.join(", ")));
         }
         env(&format!("{at}.env"), &component.env, template)?;
     }

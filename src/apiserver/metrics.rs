@@ -1,6 +1,9 @@
 //! What the API server counts, in a registry of its own. No label is unbounded.
 
-use crate::telemetry::metrics::{Metrics as Common, Took};
+use crate::{
+    apiserver::oidc::Refused,
+    telemetry::metrics::{Metrics as Common, Took},
+};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, info::Info},
@@ -62,6 +65,10 @@ impl Default for Metrics {
         // A query for them has an answer before the first of each.
         for result in ["success", "failure"] {
             metrics.jwks_refresh.get_or_create(&ResultLabel { result }).inc_by(0);
+        }
+        let own = ["no_token", "several_tokens", "says_nothing", "not_listed", "provider_unavailable"];
+        for reason in Refused::ALL.map(Refused::as_str).into_iter().chain(own) {
+            metrics.auth_failures.get_or_create(&ReasonLabel { reason }).inc_by(0);
         }
         metrics
     }

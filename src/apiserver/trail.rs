@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 use tokio::time::timeout;
-use tracing::{Instrument as _, error, error_span, info};
+use tracing::{Instrument as _, debug, error, error_span, info};
 
 /// Filled in on the way.
 #[derive(Clone, Default)]
@@ -70,8 +70,8 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_MAX: usize = 64;
 /// Until the answer begins. A body has its own limit, each call to Kubernetes too.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
-/// Asked every few seconds by the kubelet: nobody looks for them in a trace.
-const UNTRACED: [&str; 2] = ["/healthz", "/readyz"];
+/// Asked every few seconds by the kubelet: nobody looks for them in a trace or a log.
+const UNTOLD: [&str; 2] = ["/healthz", "/readyz"];
 
 /// What is told of a request when it was answered.
 struct Told {
@@ -101,7 +101,7 @@ impl Drop for Waiting {
 pub async fn keep(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("other", MatchedPath::as_str).to_owned();
-    let (place, parent) = place_of(&app, request.headers(), !UNTRACED.contains(&route.as_str()));
+    let (place, parent) = place_of(&app, request.headers(), !UNTOLD.contains(&route.as_str()));
     let waiting = Waiting(Arc::default());
     let told = Told {
         id: request_id(request.headers()),
@@ -166,7 +166,11 @@ impl Told {
         self.app.metrics.duration.observe(self.begun.elapsed(), trace);
         let duration_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let response_failed = self.gone.load(Ordering::SeqCst).then_some(true);
-        info!(target: "petri::access", request_id, method, route, code, duration_ms, response_failed, "request");
+        if UNTOLD.contains(&route.as_str()) {
+            debug!(target: "petri::access", request_id, method, route, code, duration_ms, response_failed, "request");
+        } else {
+            info!(target: "petri::access", request_id, method, route, code, duration_ms, response_failed, "request");
+        }
         let seen = trail.lock();
         let name = seen.name.as_deref();
         if let Some(action) = action(method, route) {

@@ -203,20 +203,20 @@ async fn gone(petri: &Petri<'_>) -> Result<(), Error> {
     while started.elapsed() < PATIENCE {
         let held = (shared.get_opt("pg").await?, providers.get_opt("postgres").await?);
         if let (None, None) = held {
-            let ours = ListParams::default().labels("petri.run/op=obligation");
-            let owed = Api::<Secret>::namespaced(client.clone(), SHARED).list(&ours).await?.items.len();
-            let pods = Api::<Pod>::namespaced(client.clone(), SHARED).list(&ListParams::default()).await?;
-            let running = pods.iter().filter(|pod| {
-                pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
-            });
-            match (owed, running.count()) {
-                (0, 0) => return Ok(()),
-                // A pod's phase comes some moments after its container's end.
-                (0, running) => last = format!("{running} running pods are left"),
-                (owed, _) => return Err(Error::Wrong(format!("{owed} obligations are left"))),
+            let all = ListParams::default();
+            let jobs = Api::<Job>::namespaced(client.clone(), SHARED).list(&all).await?.items.len();
+            let secrets = Api::<Secret>::namespaced(client.clone(), SHARED).list(&all).await?.items.len();
+            let pods = Api::<Pod>::namespaced(client.clone(), SHARED).list(&all).await?.items.len();
+            if let (0, 0) = (jobs, secrets) {
+                // The pods of a chart go some moments after their owner.
+                if pods == 0 {
+                    return Ok(());
+                }
+                last = format!("{pods} pods are left");
+                tokio::time::sleep(Duration::from_millis(250)).await;
+                continue;
             }
-            tokio::time::sleep(Duration::from_millis(250)).await;
-            continue;
+            return Err(Error::Wrong(format!("{jobs} Jobs and {secrets} Secrets are left")));
         }
         last = format!("{:?}", held.0.and_then(|one| one.status).map(|status| status.conditions));
         tokio::time::sleep(Duration::from_millis(250)).await;

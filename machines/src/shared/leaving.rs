@@ -1,4 +1,4 @@
-//! Terminating: the consumers leave, then the workload goes, then its secret, then the finalizers.
+//! Terminating: the consumers leave, then the workload goes, then its secret, then its Jobs, then the finalizers.
 
 use super::{
     Instance, Memory, Phase, World,
@@ -15,6 +15,9 @@ use statig::blocking::Outcome::{self, Handled, Transition};
 pub(super) fn terminating(cleaned: bool, cx: &mut Cx<'_>) -> Outcome<Phase> {
     if !cleaned {
         return if clean(cx) { Transition(Phase::Terminating { cleaned: true }) } else { Handled };
+    }
+    if !is_swept(cx) {
+        return Handled;
     }
     let names: Vec<String> = cx.memory.providers.iter().cloned().collect();
     let mut held = false;
@@ -68,6 +71,27 @@ fn clean(cx: &mut Cx<'_>) -> bool {
             false
         }
     }
+}
+
+/// Removes the Jobs, which no namespace takes with it; only now, since they are what tells of a workload under a lost
+/// record. Returns whether none is left.
+fn is_swept(cx: &mut Cx<'_>) -> bool {
+    let Seen::Known(jobs) = &cx.world.jobs else {
+        cx.unreadable();
+        return false;
+    };
+    for job in jobs.iter().filter(|job| !job.deleting) {
+        if let Some(uid) = &job.payload {
+            let (name, uid) = (job.name.clone(), uid.clone());
+            cx.out.ensure(Command::Cleanup(Cleanup::DeletePayload { name, uid }));
+        }
+        let (name, uid) = (job.name.clone(), job.uid.clone());
+        cx.out.ensure(Command::Cleanup(Cleanup::DeleteJob { name, uid }));
+    }
+    if !jobs.is_empty() {
+        cx.out.waiting_on("its Jobs to go", "");
+    }
+    jobs.is_empty()
 }
 
 /// Takes the finalizer from a provider that no other shared component uses. Returns whether nothing is left to do.

@@ -140,6 +140,8 @@ pub(super) fn gone(cluster: &Cluster) -> Verdict {
     require("leaves nothing", clean, || format!("{left:?}, provider {}", cluster.provider))?;
     let secrets = &cluster.instance;
     require("leaves nothing", secrets.is_empty(), || format!("instance secrets {secrets:?}"))?;
+    let jobs: Vec<_> = cluster.jobs.keys().collect();
+    require("leaves nothing", jobs.is_empty(), || format!("Jobs {jobs:?}"))?;
     let slices = cluster.slices.keys().find(|(_, id)| !cluster.forgotten.contains(&id.0));
     require("leaves nothing", slices.is_none(), || format!("{slices:?}"))
 }

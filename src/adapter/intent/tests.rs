@@ -238,7 +238,7 @@ fn a_configuration_that_does_not_fit_together_is_refused_with_the_field() {
         (
             api(json!({})),
             json!({"components": [{"name": "db"}]}),
-            "environment.components[db]: the template has no such component",
+            "environment.components[db]: the template has no such component; it has api",
         ),
         (
             api(json!({})),

@@ -35,6 +35,21 @@ pub enum Refused {
 }
 
 impl Refused {
+    /// Each of them.
+    pub const ALL: [Self; 11] = [
+        Self::TooLarge,
+        Self::Malformed,
+        Self::Header,
+        Self::Algorithm,
+        Self::UnknownKey,
+        Self::Signature,
+        Self::Expired,
+        Self::NotYet,
+        Self::Issuer,
+        Self::Audience,
+        Self::Claims,
+    ];
+
     /// Returns the stable word that is counted.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -39,6 +39,9 @@ fn say(notice: &Notice, shared: &SharedName, metrics: &Metrics) -> Option<Said> 
         Notice::Moved { from, to, signal, why } => {
             let reason = why.as_ref().map(|(reason, _)| reason.as_str());
             info!(%shared, from, to, signal, reason, "phase changed");
+            if from == to && why.is_none() {
+                return None;
+            }
             let (reason, note) = match why {
                 Some((reason, message)) => (reason.as_str(), message.clone()),
                 None => (*to, format!("{from} → {to}")),
