@@ -353,6 +353,27 @@ fn scenarios_136_and_137_a_consumer_that_lives_or_a_list_that_failed_holds_a_sha
     assert_eq!(shared::roster(&owed).consumers, [consumer("e1")]);
 }
 
+#[test]
+fn no_job_is_left_of_a_shared_component_that_is_gone() {
+    let mut record = shared::Record::default();
+    record.phase = shared::Phase::Terminating { cleaned: true };
+    let commands_of = |world: &shared::World| Shared::step(record.clone(), world).unwrap().commands;
+    let mut last = job(Op::Undeploy, 2, "j2", JobState::Succeeded);
+    last.payload = Some(uid("s2"));
+    let mut world = leaving(roster(&[]));
+    world.jobs = Seen::Known(vec![last.clone()]);
+    let payload = Cleanup::DeletePayload { name: last.name.clone(), uid: uid("s2") };
+    let itself = Cleanup::DeleteJob { name: last.name.clone(), uid: uid("j2") };
+    assert_eq!(commands_of(&world), [payload, itself].map(shared::Command::Cleanup));
+    last.deleting = true;
+    world.jobs = Seen::Known(vec![last]);
+    assert_eq!(commands_of(&world), [], "its pod goes first");
+    world.jobs = Seen::Unknown(Ignorance::Failed);
+    assert_eq!(commands_of(&world), [], "nobody knows");
+    world.jobs = Seen::Known(Vec::new());
+    assert_eq!(commands_of(&world), [shared::Command::Cleanup(Cleanup::DropFinalizer)]);
+}
+
 /// The phase that a new shared component rests in, whose generated secret is not there.
 fn without_its_secret(consumers: &[&str], owed: Seen<Vec<Owed>>) -> &'static str {
     let mut world = leaving(roster(consumers));
