@@ -66,9 +66,9 @@ impl ServerClock {
     }
 
     /// Takes over that the server said `said`, in full seconds, when it was `here` on this machine. Returns by how much
-    /// the server is ahead, if that is news.
+    /// the server is ahead, if that is news. Its time is then told up to a second late, and never early.
     pub fn heard(&self, said: Wall, here: Wall) -> Option<SignedDuration> {
-        let seen = said.duration_since(here) + SignedDuration::from_millis(500);
+        let seen = said.duration_since(here);
         if (seen - self.ahead()).abs() <= DIFFERENCE_MAX {
             return None;
         }
@@ -101,7 +101,7 @@ mod tests {
     fn a_difference_of_seconds_is_followed_once_and_a_smaller_one_is_none() {
         check(&[0, -1, 1], &[None, None, None]);
         check(&[3600, 3601, 3599], &[Some(3600), None, None]);
-        check(&[-3600, -3601, -3590], &[Some(-3599), None, Some(-3589)]);
+        check(&[-3600, -3601, -3590], &[Some(-3600), None, Some(-3590)]);
         check(&[3600, 0, 1], &[Some(3600), Some(0), None]);
     }
 
