@@ -344,6 +344,8 @@ fn remove(
             let (namespace, item, uid) = (namespace.clone(), id.clone(), uid.clone());
             out.ensure(Command::Cleanup(Cleanup::Unfurnish { namespace, item, uid }));
             out.waiting_on("the furniture to go", id.to_string());
+            // From now on it is not known to stand: a plan that comes back to it has to look.
+            memory.furniture.insert(id.clone(), None);
             false
         }
     }
