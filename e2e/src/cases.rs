@@ -116,7 +116,8 @@ pub fn operations() -> Vec<Case> {
         ),
         case!("every query of the dashboard has data, and an exemplar leads to a trace", metrics::run),
         case!("a deploy beside two thousand definitions takes hardly longer", kept::crowd),
-        case!("each right that is missing is named in readiness, log and condition", missing::run),
+        case!("each right that is missing is named in readiness, log and condition", missing::acts),
+        case!("each right to watch that is missing is named in readiness and log", missing::watches),
         case!("an upgrade of the chart touches no Ready environment", chart::upgrade),
         case!("of two installations side by side one is tested, drained and removed", chart::two),
     ]

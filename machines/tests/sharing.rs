@@ -355,8 +355,8 @@ fn scenarios_136_and_137_a_consumer_that_lives_or_a_list_that_failed_holds_a_sha
 
 #[test]
 fn no_job_is_left_of_a_shared_component_that_is_gone() {
-    let mut record = shared::Record::default();
-    record.phase = shared::Phase::Terminating { cleaned: true };
+    let phase = shared::Phase::Terminating { cleaned: true };
+    let record = shared::Record { phase, ..Default::default() };
     let commands_of = |world: &shared::World| Shared::step(record.clone(), world).unwrap().commands;
     let mut last = job(Op::Undeploy, 2, "j2", JobState::Succeeded);
     last.payload = Some(uid("s2"));

@@ -37,9 +37,8 @@ const NOT_IN_A_CONDITION: [(&str, &str); 5] = [
     ("update", "leases"),
 ];
 
-/// Takes every right away that a life asks for, lives one, and gives it back; then the watches' rights, one kind after
-/// the other, from an operator that begins.
-pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
+/// Takes every right away that a life asks for, lives one, and gives it back.
+pub async fn acts(petri: &Petri<'_>) -> Result<String, Error> {
     let template = json!({
         "apiVersion": "core.petri.run/v1alpha1", "kind": "EnvironmentTemplate",
         "metadata": {"name": TEMPLATE, "namespace": MANAGEMENT},
@@ -67,6 +66,17 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
             Seen::Untold(what) => broken.push(format!("{}: {what}", show(right))),
         }
     }
+    cleaned(petri).await?;
+    if !broken.is_empty() {
+        return Err(Error::Wrong(broken.join("\n")));
+    }
+    Ok(format!("{named} rights named when they are missing; not missed by a life: {}", idle.join(", ")))
+}
+
+/// Takes the rights to watch away, one kind after the other, from an operator that begins.
+pub async fn watches(petri: &Petri<'_>) -> Result<String, Error> {
+    let (mut named, mut broken) = (0, Vec::new());
+    let granted = granted(petri).await?;
     let watched =
         granted.iter().filter(|right| right.1 == "watch" && (right.0 == EVERYWHERE || right.0 == OWN));
     for right in watched {
@@ -75,11 +85,10 @@ pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
             Some(what) => broken.push(format!("{}: {what}", show(right))),
         }
     }
-    cleaned(petri).await?;
     if !broken.is_empty() {
         return Err(Error::Wrong(broken.join("\n")));
     }
-    Ok(format!("{named} rights named when they are missing; not missed by a life: {}", idle.join(", ")))
+    Ok(format!("{named} rights to watch named when they are missing"))
 }
 
 /// Lives one environment with every right, and returns those that were asked for.
