@@ -47,7 +47,8 @@ pub fn all() -> Vec<Bounds> {
         world(&["a:1", "a:2"], None, (2, 2, 1)),
         world(&["a:1", "a:2"], Some(100), (2, 2, 1)),
         world(&["a:1", "! nothing", "! still nothing"], Some(100), (2, 2, 1)),
-        world(&["a:1; +Secret/pull:1; +HTTPRoute/web:1", "a:1; +Secret/pull:2"], Some(100), (2, 2, 1)),
+        // Furniture multiplies by what stands of it: a second fault does not end within the time of the whole.
+        world(&["a:1; +Secret/pull:1; +HTTPRoute/web:1", "a:1; +Secret/pull:2"], Some(100), (2, 1, 1)),
         world(&["a:1; b:1"], None, (0, 1, 0)),
         world(&["a:1; b:1", "a:2; b:1"], None, (2, 0, 0)),
         world(&["a:1; b:1<-a", "a:1; b:2<-a"], None, (1, 1, 0)),
