@@ -159,6 +159,7 @@ impl Server {
                     op: job::Op::Deploy,
                     serial: 1,
                     pod: Pod::Waiting,
+                    mounted: None,
                     complaint: None,
                     deleting: false,
                 };

@@ -192,7 +192,8 @@ fn create_job(
     // The server gives it another UID.
     let uid = Cluster::owner();
     let (pod, complaint) = (Pod::Waiting, None);
-    let job = Job { uid, component: component.clone(), op, serial, pod, complaint, deleting: false };
+    let (component, mounted) = (component.clone(), None);
+    let job = Job { uid, component, op, serial, pod, mounted, complaint, deleting: false };
     taken(cluster.create_job(&namespace.name, &name, job))
 }
 

@@ -128,6 +128,8 @@ pub struct Job {
     pub serial: u64,
     /// Its pod.
     pub pod: Pod,
+    /// What its Secret held when its pod started: whoever deletes the Secret then takes nothing from the pod.
+    pub mounted: Option<Digest>,
     /// What keeps a waiting pod from starting.
     pub complaint: Option<FailureReason>,
     /// Whether it is being deleted in the foreground: its name is taken until its pod is gone.

@@ -30,8 +30,9 @@ pub fn pod_starts(cluster: &mut Cluster, component: &ComponentName) -> bool {
                 && (job.op.removes() || secrets.contains_key(*name))
         };
         let able = access.account && access.deployer;
-        if let Some((_, job)) = jobs.iter_mut().filter(|_| able).find(waits) {
+        if let Some((name, job)) = jobs.iter_mut().filter(|_| able).find(waits) {
             (job.pod, job.complaint) = (Pod::Running, None);
+            job.mounted = secrets.get(name).map(|secret| secret.payload.clone());
             cluster.changed();
             return true;
         }
@@ -48,8 +49,8 @@ pub fn pod_ends(
     let ours = cluster.spaces.values_mut().filter(|space| space.ours);
     for space in ours {
         let running = |(_, job): &(_, &mut Job)| job.component == *component && job.pod == Pod::Running;
-        let Some((name, job)) = space.jobs.iter_mut().find(running) else { continue };
-        let payload = space.secrets.get(name).map(|secret| secret.payload.clone());
+        let Some((_, job)) = space.jobs.iter_mut().find(running) else { continue };
+        let payload = job.mounted.clone();
         let succeeded = failure.is_none();
         job.pod = failure.map_or(Pod::Succeeded, Pod::Failed);
         let job = job.clone();

@@ -48,15 +48,13 @@ type Change<'a> = &'a dyn Fn(&mut Cluster, &ComponentName) -> bool;
 /// What the cluster itself knows of outcomes: the Jobs that are still there.
 pub fn history(cluster: &Cluster) -> History {
     let outcome = |space: &crate::dish::cluster::Space| {
-        let secret = |name| space.secrets.get(name).map(|secret| secret.payload.clone());
-        let ended = space.jobs.iter().filter(|(_, job)| !job.is_live());
-        ended
-            .map(|(name, job)| Outcome {
-                job: job.clone(),
-                payload: secret(name),
-                succeeded: job.pod == Pod::Succeeded,
-            })
-            .collect::<Vec<_>>()
+        let ended = space.jobs.values().filter(|job| !job.is_live());
+        let told = |job: &crate::dish::cluster::Job| Outcome {
+            job: job.clone(),
+            payload: job.mounted.clone(),
+            succeeded: job.pod == Pod::Succeeded,
+        };
+        ended.map(told).collect::<Vec<_>>()
     };
     History::knowing(cluster.spaces.values().flat_map(outcome).collect())
 }
