@@ -45,7 +45,7 @@ pub enum Command {
 /// The commands of leaving. Nothing here deploys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cleanup {
-    /// A payload Secret whose Job is replaced.
+    /// A payload Secret whose Job is replaced or goes.
     DeletePayload {
         /// Its name.
         name: JobName,
