@@ -65,11 +65,14 @@ impl ServerClock {
         Duration::from_secs(at.0).saturating_sub(passed)
     }
 
-    /// Takes over that the server said `said`, in full seconds, when it was `here` on this machine. Returns by how much
-    /// the server is ahead, if that is news. Its time is then told up to a second late, and never early.
-    pub fn heard(&self, said: Wall, here: Wall) -> Option<SignedDuration> {
+    /// Takes over that the server said `said`, in full seconds, in an answer that was there when it was `here` on this
+    /// machine; what the time `under_way` explains is no difference. Returns by how much the server is ahead, if that
+    /// is news. Its time is then told late by what `said` leaves out and the answer's way, and never early.
+    pub fn heard(&self, said: Wall, here: Wall, under_way: Duration) -> Option<SignedDuration> {
         let seen = said.duration_since(here);
-        if (seen - self.ahead()).abs() <= DIFFERENCE_MAX {
+        let explained =
+            SignedDuration::try_from(under_way).unwrap_or(DIFFERENCE_MAX).saturating_add(DIFFERENCE_MAX);
+        if (seen - self.ahead()).abs() <= explained {
             return None;
         }
         let ahead = if seen.abs() <= DIFFERENCE_MAX { SignedDuration::ZERO } else { seen };
@@ -92,7 +95,9 @@ mod tests {
 
     fn check(said_secs: &[i64], ahead_secs: &[Option<i64>]) {
         let (clock, here) = (ServerClock::default(), Wall::now());
-        let heard = said_secs.iter().map(|secs| clock.heard(here + SignedDuration::from_secs(*secs), here));
+        let heard = said_secs
+            .iter()
+            .map(|secs| clock.heard(here + SignedDuration::from_secs(*secs), here, Duration::ZERO));
         let heard: Vec<Option<i64>> = heard.map(|ahead| ahead.map(|ahead| ahead.as_secs())).collect();
         assert_eq!(heard, ahead_secs, "{said_secs:?}");
     }
@@ -120,7 +125,7 @@ mod tests {
     #[test]
     fn ttl_04_what_is_an_hour_away_for_the_server_is_an_hour_away() {
         let (clock, here) = (ServerClock::default(), Wall::now());
-        clock.heard(here - SignedDuration::from_hours(1), here);
+        clock.heard(here - SignedDuration::from_hours(1), here, Duration::ZERO);
         let wait = clock.until(Clock.now());
         assert!((3_590..=3_602).contains(&wait.as_secs()), "{wait:?}");
     }

@@ -3,16 +3,10 @@ use crate::clock::ServerClock;
 use axum::http::{HeaderMap, Request, Response, header::DATE};
 use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use jiff::{Timestamp, fmt::rfc2822};
-use std::{
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::task::{Context, Poll};
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 use tracing::warn;
-
-/// An answer that was under way for longer says nothing about now.
-const UNDER_WAY_MAX: Duration = Duration::from_secs(1);
 
 /// Sets a [`ServerClock`] by the answers.
 #[derive(Clone, Debug)]
@@ -53,9 +47,8 @@ where
         let answer = self.inner.call(request).err_into();
         async move {
             let answer = answer.await?;
-            if sent.elapsed() <= UNDER_WAY_MAX
-                && let Some(said) = date(answer.headers())
-                && let Some(ahead) = clock.heard(said, Timestamp::now())
+            if let Some(said) = date(answer.headers())
+                && let Some(ahead) = clock.heard(said, Timestamp::now(), sent.elapsed())
             {
                 let ahead_secs = ahead.as_secs();
                 warn!(ahead_secs, "the API server's clock is followed: this machine's differs from it");
@@ -75,7 +68,7 @@ fn date(headers: &HeaderMap) -> Option<Timestamp> {
 mod tests {
     use super::*;
     use jiff::SignedDuration;
-    use std::convert::Infallible;
+    use std::{convert::Infallible, time::Duration};
     use tower::service_fn;
 
     const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -113,11 +106,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_late_answer_one_without_a_date_and_nonsense_set_nothing() {
+    async fn what_its_way_explains_one_without_a_date_and_nonsense_set_nothing() {
         let clock = ServerClock::default();
-        ask(&clock, as_go_writes(Timestamp::now() + HOUR), Duration::from_secs(2)).await;
+        let late = Timestamp::now() - SignedDuration::from_secs(6);
+        ask(&clock, as_go_writes(late), Duration::from_secs(6)).await;
         ask(&clock, None, Duration::ZERO).await;
         ask(&clock, Some("soon".to_owned()), Duration::ZERO).await;
         assert!(ahead(&clock).abs() < 1.0, "{}", ahead(&clock));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_hour_is_taken_over_from_a_late_answer_too() {
+        let clock = ServerClock::default();
+        ask(&clock, as_go_writes(Timestamp::now() - HOUR), Duration::from_secs(6)).await;
+        assert!((-3_602.0..-3_598.0).contains(&ahead(&clock)), "{}", ahead(&clock));
     }
 }
