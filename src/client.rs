@@ -1,12 +1,14 @@
 //! Clients of the API server: three with separate connections, so that a burst of one kind of work cannot delay
 //! another, none of which repeats a request by itself, and layers that count, fence, stamp and read the server's time.
 
+mod answers;
 mod count;
 mod denials;
 mod fence;
 mod progress;
 mod server_time;
 
+pub use answers::Listen;
 pub use count::CountRequests;
 pub use denials::Denials;
 pub use fence::Fence;
@@ -43,7 +45,7 @@ impl Clients {
         leadership: &Leadership,
         clock: &ServerClock,
     ) -> Result<Self, kube::Error> {
-        let (fence, time) = (Fence::new(leadership.clone()), ReadServerTime(clock.clone()));
+        let (fence, time) = (Fence::new(leadership.clone()), Listen(ReadServerTime(clock.clone())));
         Ok(Self {
             watch: client(config, count, None, None)?,
             effects: client(config, count, Some(time), Some(fence))?,
@@ -62,13 +64,13 @@ impl Clients {
 fn client(
     config: &Config,
     count: &CountRequests,
-    time: Option<ReadServerTime>,
+    time: Option<Listen<ReadServerTime>>,
     fence: Option<Fence>,
 ) -> Result<Client, kube::Error> {
     let mut config = config.clone();
     // One command is one API write: retries are decisions, and they are taken elsewhere.
     config.default_retry = false;
-    let builder = ClientBuilder::try_from(config)?.with_layer(count);
+    let builder = ClientBuilder::try_from(config)?.with_layer(&Listen(count.clone()));
     Ok(builder.with_layer(&option_layer(time)).with_layer(&option_layer(fence)).build())
 }
 

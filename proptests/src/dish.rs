@@ -369,7 +369,7 @@ impl Dish {
         self.cluster.now = self.operator.due.unwrap_or(0).max(self.cluster.now + 1);
     }
 
-    /// Whether the environment is as asked for, has failed for good, is held, or is gone.
+    /// Whether the environment is as asked for, has failed with nothing under way, is held, or is gone.
     pub fn is_at_rest(&self) -> bool {
         let Some(own) = &self.cluster.own else {
             return self.cluster.spaces.values().all(|space| !space.ours);
@@ -384,7 +384,8 @@ impl Dish {
             Phase::Ready { plan } => {
                 matches!(self.specs.get(own.spec), Some(Ok(wanted)) if wanted.digest == *plan)
             }
-            Phase::Failed { .. } => true,
+            // What one component's failure leaves behind of the others still drains and leaves.
+            Phase::Failed { .. } => !self.operator.waits(),
             Phase::Pending | Phase::Deploying { .. } | Phase::Terminating { .. } => false,
         }
     }

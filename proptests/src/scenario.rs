@@ -26,7 +26,7 @@ pub struct Scenario {
     pub ttl_secs: Option<u64>,
     /// What happens.
     pub ops: Vec<Op>,
-    /// Where it comes to rest when nothing more happens: `Ready`, `Failed` or `gone`.
+    /// Where it comes to rest when nothing more happens, and stays in silence: `Ready`, `Failed` or `gone`.
     pub rests: String,
     /// How many attempts of any kind it made until then, where that is the point.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ impl Scenario {
         Self::parse(&fs::read_to_string(path).map_err(Fault::Io)?)
     }
 
-    /// Lives the life to its rest. The dish comes back in either case: its log is what a person reads.
+    /// Lives the life to its rest, and an hour of silence after it. The dish comes back in either case: its log is what a person reads.
     ///
     /// # Errors
     /// The first law that breaks, or another place of rest.
@@ -115,6 +115,7 @@ impl Scenario {
             dish.run(op).map_err(Fault::Breach)?;
         }
         dish.settle().map_err(Fault::Breach)?;
+        dish.stay_silent().map_err(Fault::Breach)?;
         let found = rest(&dish.cluster);
         if found != self.rests {
             return Err(Fault::Rests { expected: self.rests.clone(), found: found.to_owned() });

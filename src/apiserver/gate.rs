@@ -5,7 +5,7 @@ use crate::{
         App,
         error::ApiError,
         identity::Principal,
-        oidc::{AuthError, Verifier},
+        oidc::{AuthError, Refused, Verifier},
         policy::Refusal,
         trail::Trail,
     },
@@ -43,68 +43,118 @@ impl Authenticator {
         }
     }
 
-    async fn identify(&self, headers: &HeaderMap) -> Result<Principal, NotIdentified> {
-        let refused = |why| NotIdentified { error: ApiError::unauthenticated(), why };
-        let token = bearer(headers).map_err(refused)?;
+    async fn identify(&self, headers: &HeaderMap) -> Result<Principal, Barred> {
+        let token = bearer(headers)?;
         match self {
             Self::Oidc(verifier) => verifier.verify(token).await.map_err(|error| match error {
-                AuthError::Refused(why) => refused(why.as_str()),
-                AuthError::Unavailable => {
-                    NotIdentified { error: ApiError::identity_provider(), why: "provider_unavailable" }
-                }
+                AuthError::Refused(why) => Barred::Token(why),
+                AuthError::Unavailable => Barred::ProviderUnavailable,
             }),
             Self::Static(expected) => {
                 let given: [u8; 32] = Sha256::digest(token).into();
-                if given == *expected { Ok(Principal::Development) } else { Err(refused("wrong_token")) }
+                if given == *expected { Ok(Principal::Development) } else { Err(Barred::WrongToken) }
             }
         }
     }
 }
 
-/// What a client is told, and the stable word that is counted.
-struct NotIdentified {
-    error: ApiError,
-    why: &'static str,
+/// Why a request is not let in. Metrics and spans name it; clients are told less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barred {
+    /// It bears no token.
+    NoToken,
+    /// It bears more than one.
+    SeveralTokens,
+    /// It does not bear the one that is known.
+    WrongToken,
+    /// Its token is not accepted.
+    Token(Refused),
+    /// Nobody can say whether its token is good.
+    ProviderUnavailable,
+    /// Its token says nothing that the policy asks for.
+    SaysNothing,
+    /// Who it is may not come in.
+    NotListed,
 }
 
-impl trace::Word for NotIdentified {
-    fn word(&self) -> &'static str {
-        self.why
+impl Barred {
+    /// Returns each of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let own = [
+            Self::NoToken,
+            Self::SeveralTokens,
+            Self::WrongToken,
+            Self::ProviderUnavailable,
+            Self::SaysNothing,
+            Self::NotListed,
+        ];
+        own.into_iter().chain(Refused::ALL.map(Self::Token))
+    }
+
+    /// Returns the stable word that is counted.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoToken => "no_token",
+            Self::SeveralTokens => "several_tokens",
+            Self::WrongToken => "wrong_token",
+            Self::Token(refused) => refused.as_str(),
+            Self::ProviderUnavailable => "provider_unavailable",
+            Self::SaysNothing => "says_nothing",
+            Self::NotListed => "not_listed",
+        }
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
+impl From<Barred> for ApiError {
+    fn from(barred: Barred) -> Self {
+        match barred {
+            Barred::ProviderUnavailable => Self::identity_provider(),
+            Barred::NotListed => Self::forbidden(),
+            Barred::NoToken
+            | Barred::SeveralTokens
+            | Barred::WrongToken
+            | Barred::Token(_)
+            | Barred::SaysNothing => Self::unauthenticated(),
+        }
+    }
+}
+
+impl trace::Word for Barred {
+    fn word(&self) -> &'static str {
+        self.as_str()
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Result<&str, Barred> {
+    const MALFORMED: Barred = Barred::Token(Refused::Malformed);
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
-    let (Some(only), None) = (all.next(), all.next()) else {
-        return Err(if headers.contains_key(header::AUTHORIZATION) { "several_tokens" } else { "no_token" });
+    let only = match (all.next(), all.next()) {
+        (Some(only), None) => only,
+        (None, _) => return Err(Barred::NoToken),
+        (Some(_), Some(_)) => return Err(Barred::SeveralTokens),
     };
-    let text = only.to_str().map_err(|_| "malformed")?;
-    let (scheme, token) = text.split_once(' ').ok_or("malformed")?;
+    let text = only.to_str().map_err(|_| MALFORMED)?;
+    let (scheme, token) = text.split_once(' ').ok_or(MALFORMED)?;
     if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() || token.contains([' ', ',']) {
-        return Err("malformed");
+        return Err(MALFORMED);
     }
     Ok(token)
 }
 
 /// Lets a request in, or answers it.
 pub async fn keep(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, ApiError> {
+    let bar = |barred| {
+        app.metrics.barred(barred);
+        ApiError::from(barred)
+    };
     let identified = trace::step("verify token", app.authenticator.identify(request.headers())).await;
-    let principal = identified.map_err(|NotIdentified { error, why }| {
-        app.metrics.refused(why);
-        error
-    })?;
+    let principal = identified.map_err(bar)?;
     if let Some(trail) = request.extensions().get::<Trail>() {
         trail.by(&principal);
     }
     app.policy.admit(Some(&principal)).map_err(|refusal| match refusal {
-        Refusal::Unauthenticated => {
-            app.metrics.refused("says_nothing");
-            ApiError::unauthenticated()
-        }
-        Refusal::Forbidden => {
-            app.metrics.refused("not_listed");
-            ApiError::forbidden()
-        }
+        Refusal::Unauthenticated => bar(Barred::SaysNothing),
+        Refusal::Forbidden => bar(Barred::NotListed),
     })?;
     shape(&request)?;
     request.extensions_mut().insert(principal);

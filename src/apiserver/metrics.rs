@@ -1,7 +1,7 @@
 //! What the API server counts, in a registry of its own. No label is unbounded.
 
 use crate::{
-    apiserver::oidc::Refused,
+    apiserver::gate::Barred,
     telemetry::metrics::{Metrics as Common, Took},
 };
 use prometheus_client::{
@@ -66,8 +66,7 @@ impl Default for Metrics {
         for result in ["success", "failure"] {
             metrics.jwks_refresh.get_or_create(&ResultLabel { result }).inc_by(0);
         }
-        let own = ["no_token", "several_tokens", "says_nothing", "not_listed", "provider_unavailable"];
-        for reason in Refused::ALL.map(Refused::as_str).into_iter().chain(own) {
+        for reason in Barred::all().map(Barred::as_str) {
             metrics.auth_failures.get_or_create(&ReasonLabel { reason }).inc_by(0);
         }
         metrics
@@ -89,8 +88,8 @@ impl Metrics {
     }
 
     /// Counts a request that was not let in.
-    pub fn refused(&self, reason: &'static str) {
-        self.auth_failures.get_or_create(&ReasonLabel { reason }).inc();
+    pub fn barred(&self, barred: Barred) {
+        self.auth_failures.get_or_create(&ReasonLabel { reason: barred.as_str() }).inc();
     }
 
     /// Counts an attempt to fetch keys.

@@ -1,10 +1,7 @@
 //! Counts requests to the API server by verb, resource and code, and remembers what was refused for lack of a right.
-use super::Denials;
+use super::{Denials, answers::Listener};
 use crate::telemetry::metrics::{ApiLabels, Metrics};
 use axum::http::{Method, Request, Response, Uri};
-use futures::{FutureExt, TryFutureExt, future::BoxFuture};
-use std::task::{Context, Poll};
-use tower::{BoxError, Layer, Service};
 
 /// Counts into `petri_api_requests_total`.
 #[derive(Clone, Debug)]
@@ -20,49 +17,27 @@ impl CountRequests {
     }
 }
 
-impl<S> Layer<S> for CountRequests {
-    type Service = Counted<S>;
-
-    fn layer(&self, inner: S) -> Counted<S> {
-        Counted { inner, counts: self.clone() }
-    }
+/// What a request is counted as.
+#[derive(Debug)]
+pub struct Asked {
+    verb: &'static str,
+    resource: String,
+    namespace: Option<String>,
 }
 
-/// See [`CountRequests`].
-#[derive(Clone, Debug)]
-pub struct Counted<S> {
-    inner: S,
-    counts: CountRequests,
-}
+impl Listener for CountRequests {
+    type Asked = Asked;
 
-impl<S, A, B> Service<Request<A>> for Counted<S>
-where
-    S: Service<Request<A>, Response = Response<B>>,
-    S::Error: Into<BoxError>,
-    S::Future: Send + 'static,
-    B: 'static,
-{
-    type Response = Response<B>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx).map_err(Into::into)
-    }
-
-    fn call(&mut self, request: Request<A>) -> Self::Future {
+    fn asked<A>(&self, request: &Request<A>) -> Asked {
         let (verb, resource) = classify(request.method(), request.uri());
-        let place = place(request.uri()).map(str::to_owned);
-        let CountRequests { metrics, denials } = self.counts.clone();
-        let answer = self.inner.call(request).err_into();
-        async move {
-            let outcome = answer.await;
-            let code = outcome.as_ref().map_or(0, |answer: &Response<B>| answer.status().as_u16());
-            denials.answered(verb, &resource, place.as_deref(), code);
-            metrics.api_requests.get_or_create(&ApiLabels { verb, resource, code }).inc();
-            outcome
-        }
-        .boxed()
+        Asked { verb, resource, namespace: namespace(request.uri()).map(str::to_owned) }
+    }
+
+    fn answered<B>(&self, asked: Asked, answer: Option<&Response<B>>) {
+        let Asked { verb, resource, namespace } = asked;
+        let code = answer.map_or(0, |answer| answer.status().as_u16());
+        self.denials.answered(verb, &resource, namespace.as_deref(), code);
+        self.metrics.api_requests.get_or_create(&ApiLabels { verb, resource, code }).inc();
     }
 }
 
@@ -103,7 +78,7 @@ fn classify(method: &Method, uri: &Uri) -> (&'static str, String) {
 }
 
 /// Names the namespace of a request, if it is about one.
-fn place(uri: &Uri) -> Option<&str> {
+fn namespace(uri: &Uri) -> Option<&str> {
     let (_, rest) = uri.path().split_once("/namespaces/")?;
     rest.split('/').next()
 }

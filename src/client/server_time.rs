@@ -1,61 +1,30 @@
 //! Reads the API server's clock off its answers: each bears a `Date` (RFC 9110, 6.6.1).
+use super::answers::Listener;
 use crate::clock::ServerClock;
 use axum::http::{HeaderMap, Request, Response, header::DATE};
-use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use jiff::{Timestamp, fmt::rfc2822};
-use std::task::{Context, Poll};
 use tokio::time::Instant;
-use tower::{BoxError, Layer, Service};
 use tracing::warn;
 
 /// Sets a [`ServerClock`] by the answers.
 #[derive(Clone, Debug)]
 pub struct ReadServerTime(pub ServerClock);
 
-impl<S> Layer<S> for ReadServerTime {
-    type Service = Timed<S>;
+impl Listener for ReadServerTime {
+    /// When it was sent.
+    type Asked = Instant;
 
-    fn layer(&self, inner: S) -> Timed<S> {
-        Timed { inner, clock: self.0.clone() }
-    }
-}
-
-/// See [`ReadServerTime`].
-#[derive(Clone, Debug)]
-pub struct Timed<S> {
-    inner: S,
-    clock: ServerClock,
-}
-
-impl<S, A, B> Service<Request<A>> for Timed<S>
-where
-    S: Service<Request<A>, Response = Response<B>>,
-    S::Error: Into<BoxError>,
-    S::Future: Send + 'static,
-    B: 'static,
-{
-    type Response = Response<B>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(cx).map_err(Into::into)
+    fn asked<A>(&self, _: &Request<A>) -> Instant {
+        Instant::now()
     }
 
-    fn call(&mut self, request: Request<A>) -> Self::Future {
-        let (clock, sent) = (self.clock.clone(), Instant::now());
-        let answer = self.inner.call(request).err_into();
-        async move {
-            let answer = answer.await?;
-            if let Some(said) = date(answer.headers())
-                && let Some(ahead) = clock.heard(said, Timestamp::now(), sent.elapsed())
-            {
-                let ahead_secs = ahead.as_secs();
-                warn!(ahead_secs, "the API server's clock is followed: this machine's differs from it");
-            }
-            Ok(answer)
+    fn answered<B>(&self, sent: Instant, answer: Option<&Response<B>>) {
+        if let Some(said) = answer.and_then(|answer| date(answer.headers()))
+            && let Some(ahead) = self.0.heard(said, Timestamp::now(), sent.elapsed())
+        {
+            let ahead_secs = ahead.as_secs();
+            warn!(ahead_secs, "the API server's clock is followed: this machine's differs from it");
         }
-        .boxed()
     }
 }
 
@@ -67,9 +36,10 @@ fn date(headers: &HeaderMap) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::answers::Listen;
     use jiff::SignedDuration;
     use std::{convert::Infallible, time::Duration};
-    use tower::service_fn;
+    use tower::{Layer, Service, service_fn};
 
     const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
@@ -85,7 +55,7 @@ mod tests {
                 Ok::<_, Infallible>(answer)
             }
         });
-        ReadServerTime(clock.clone()).layer(inner).call(Request::new(())).await.unwrap();
+        Listen(ReadServerTime(clock.clone())).layer(inner).call(Request::new(())).await.unwrap();
     }
 
     fn as_go_writes(at: Timestamp) -> Option<String> {

@@ -108,7 +108,7 @@ impl State<Environment> for Phase {
             Self::Pending => pending(signal, cx),
             Self::Deploying { plan } => deploying(plan, signal),
             Self::Ready { plan } => ready(plan, signal),
-            Self::Failed { failure } => failed(failure, signal),
+            Self::Failed { failure } => failed(failure, signal, cx),
             Self::Terminating { cleaned } => leaving::terminating(*cleaned, cx),
         }
     }
@@ -278,9 +278,15 @@ fn ready(plan: &Digest, signal: &Signal<'_>) -> Outcome<Phase> {
     }
 }
 
-fn failed(failure: &Failure, signal: &Signal<'_>) -> Outcome<Phase> {
+fn failed(failure: &Failure, signal: &Signal<'_>, cx: &mut Cx<'_>) -> Outcome<Phase> {
     match signal {
-        Signal::Displaced(same) if same == failure => Handled,
+        Signal::Displaced(same) if same == failure => {
+            // Nothing ends it, yet what a user asks for meanwhile is taken note of.
+            if cx.world.intent.known().is_none() && cx.memory.observed < cx.world.identity.generation {
+                cx.unreadable();
+            }
+            Handled
+        }
         Signal::Invalid(invalid) if is_same(failure, invalid) => Handled,
         Signal::Unbound
         | Signal::Unprovisioned(..)

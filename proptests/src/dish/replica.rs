@@ -8,7 +8,7 @@ use super::{
 use petri_machines::{
     environment::{Command, Environment, Notice, Record, World},
     kernel::{
-        Machine,
+        Machine, WakeReason,
         cycle::{Answer, Ask, Cycle, Done, Refusal, Stored},
         dialogue::Turn,
     },
@@ -68,6 +68,24 @@ impl Replica {
     /// Whether something told it to look.
     pub fn is_told(&self, cluster: &Cluster) -> bool {
         self.running.is_some() || self.seen < cluster.events || self.due.is_some_and(|at| at <= cluster.now)
+    }
+
+    /// Whether its last cycle ended with something to wait for besides the environment's expiry.
+    pub fn waits(&self) -> bool {
+        match &self.last {
+            Some(Done::Settled { wake: Some(wake), .. }) => {
+                !matches!(wake.reason, WakeReason::Expiry | WakeReason::ExpiryNear)
+            }
+            Some(Done::Refused(_)) => true,
+            Some(
+                Done::Settled { wake: None, .. }
+                | Done::Gone
+                | Done::Held { .. }
+                | Done::Bug(_)
+                | Done::OutOfTurn,
+            )
+            | None => false,
+        }
     }
 
     /// Misses everything that the watches said so far.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    client::{CountRequests, Denials},
+    client::{CountRequests, Denials, Listen},
     controller::Kind,
     telemetry::metrics::{ErrorLabels, encode},
 };
@@ -77,7 +77,7 @@ async fn scraped(environments: usize) -> Vec<String> {
             let answers =
                 service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) });
             let request = Request::get(path).body(Body::empty()).unwrap();
-            CountRequests::new(metrics.clone(), Denials::default())
+            Listen(CountRequests::new(metrics.clone(), Denials::default()))
                 .layer(answers)
                 .oneshot(request)
                 .await
