@@ -76,6 +76,7 @@ impl History {
         self.s4_deploys_in_order(seen)?;
         self.s4_undeploys_in_reverse(seen)?;
         self.s8_accepts_only_what_really_happened(seen)?;
+        self.s8_waits_for_what_the_newest_attempt_left(seen)?;
         self.s10_deletes_only_what_was_asked(seen)?;
         self.s11_stores_only_changes(seen)?;
         self.s12_charges_a_job_once(seen)?;
@@ -205,6 +206,25 @@ impl History {
                     && (&job.component, payload.as_ref()) == (name, Some(&accepted.payload))
             });
             self.check("S8: an outcome counts only for its Job", real, || format!("{name}: {accepted:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// An attempt changes the release, however it ends: what was accepted before it says nothing of what stands now.
+    fn s8_waits_for_what_the_newest_attempt_left(&mut self, seen: &Witness<'_>) -> Verdict {
+        let (Some(Event::Stored(_)), Some((_, after))) = (seen.event, seen.records()) else { return Ok(()) };
+        for (name, child) in &after.memory.components {
+            let (Child::Settling { .. } | Child::Ready, Some(accepted)) = (&child.phase, &child.accepted)
+            else {
+                continue;
+            };
+            let jobs =
+                seen.after.spaces.values().filter(|space| space.ours).flat_map(|space| space.jobs.values());
+            let newest = jobs.filter(|job| job.component == *name).map(|job| job.serial).max();
+            let stands = newest.is_none_or(|serial| serial <= accepted.serial);
+            self.check("S8: what is waited for is the newest attempt's", stands, || {
+                format!("{name}: {accepted:?}, and there is attempt {newest:?}")
+            })?;
         }
         Ok(())
     }

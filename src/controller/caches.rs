@@ -2,6 +2,7 @@
 use crate::controller::{
     cache::Cache,
     key::{Key, Kind},
+    queue::Lane,
     reduced,
     workload::{Workload, WorkloadKind},
     workload_pod::{Told, WorkloadPod},
@@ -222,13 +223,17 @@ impl Caches {
 
 /// Who must look when something changed. An owner that is not known yet need not be woken: its own arrival will.
 impl Caches {
-    /// Returns every object that is reconciled.
-    pub fn keys(&self) -> Vec<Key> {
-        let mut keys = named(Kind::Environment, &self.environments.all());
+    /// Returns every object that is reconciled, with its lane after a start: an environment that has something to do
+    /// does not wait until hundreds that rest were looked at.
+    pub fn at_start(&self) -> Vec<(Lane, Key)> {
+        let (resting, urgent): (Vec<_>, Vec<_>) =
+            self.environments.all().into_iter().partition(|environment| rests(environment));
+        let mut keys = named(Kind::Environment, &resting);
         keys.extend(named(Kind::Template, &self.templates.all()));
         keys.extend(named(Kind::SharedComponent, &self.shared_components.all()));
         keys.extend(named(Kind::Provider, &self.providers.all()));
-        keys
+        let urgent = named(Kind::Environment, &urgent).into_iter().map(|key| (Lane::Event, key));
+        urgent.chain(keys.into_iter().map(|key| (Lane::Start, key))).collect()
     }
 
     pub(crate) fn woken_by_template(&self, template: &str) -> Vec<Key> {
@@ -299,6 +304,15 @@ impl Caches {
         keys.extend(named(Kind::SharedComponent, &self.shared_components.group(&by_uid(environment_uid))));
         keys
     }
+}
+
+/// Whether an environment is where its specification left it, as far as its status tells.
+fn rests(environment: &Guarded<EphemeralEnvironment>) -> bool {
+    let Ok(environment) = &environment.0 else { return true };
+    let Some(status) = &environment.status else { return false };
+    environment.metadata.deletion_timestamp.is_none()
+        && matches!(status.phase, Some(Phase::Ready | Phase::Failed))
+        && status.observed_generation == environment.metadata.generation
 }
 
 fn named<K: Resource>(kind: Kind, objects: &[Arc<K>]) -> Vec<Key> {

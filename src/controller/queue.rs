@@ -21,7 +21,7 @@ use std::{
 pub enum Lane {
     /// Something happened to it, or its time has come.
     Event,
-    /// Leadership began: everything is looked at once.
+    /// Leadership began: everything is looked at once, what rests after what does not.
     Start,
     /// It was not looked at for long.
     Resync,
@@ -69,10 +69,10 @@ impl Wakes {
     }
 
     /// Lets wakes through from now on, and wakes `all`, which must be read after the call began.
-    pub(super) fn open(&self, all: impl FnOnce() -> Vec<Key>) {
+    pub(super) fn open(&self, all: impl FnOnce() -> Vec<(Lane, Key)>) {
         self.open.store(true, Ordering::Release);
-        for key in all() {
-            self.send(Lane::Start, key, Duration::ZERO);
+        for (lane, key) in all() {
+            self.send(lane, key, Duration::ZERO);
         }
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     async fn an_event_overtakes_the_start_and_the_start_the_resync() {
         let (wakes, mut queue) = open(1);
         wakes.send(Lane::Resync, Key::environment("r"), Duration::ZERO);
-        wakes.open(|| vec![a(), b()]);
+        wakes.open(|| vec![(Lane::Start, a()), (Lane::Start, b())]);
         wakes.now(Key::environment("new"));
         let mut order = Vec::new();
         for _ in 0..4 {
@@ -220,7 +220,7 @@ mod tests {
         let (wakes, mut queue) = queue(4, Clock);
         wakes.now(a());
         assert!(nothing(&mut queue));
-        wakes.open(|| vec![b()]);
+        wakes.open(|| vec![(Lane::Start, b())]);
         assert_eq!(queue.next().await, (b(), Lane::Start));
         queue.done(&b());
         assert!(nothing(&mut queue));

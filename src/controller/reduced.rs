@@ -17,17 +17,20 @@ const TELLING: [&str; 2] = ["PodScheduled", "DisruptionTarget"];
 /// Phases of a pod that can do nothing any more.
 const OVER: [&str; 2] = ["Succeeded", "Failed"];
 
-/// Keeps of an environment its metadata, its template's name, its phase, its namespace, and whether it waits for a
-/// place at a shared component: a pass reads the object itself.
+/// Keeps of an environment its metadata, its template's name, its phase and of which generation that is, its namespace,
+/// and whether it waits for a place at a shared component: a pass reads the object itself.
 pub(crate) fn environment(environment: &mut EphemeralEnvironment) {
     let template = std::mem::take(&mut environment.spec.template);
     environment.spec = EphemeralEnvironmentSpec { template, ..Default::default() };
     environment.status = environment.status.take().map(
-        |EphemeralEnvironmentStatus { phase, target_namespace, conditions, .. }| EphemeralEnvironmentStatus {
-            phase,
-            target_namespace,
-            conditions: conditions.into_iter().filter_map(waits).collect(),
-            ..Default::default()
+        |EphemeralEnvironmentStatus { phase, observed_generation, target_namespace, conditions, .. }| {
+            EphemeralEnvironmentStatus {
+                phase,
+                observed_generation,
+                target_namespace,
+                conditions: conditions.into_iter().filter_map(waits).collect(),
+                ..Default::default()
+            }
         },
     );
 }

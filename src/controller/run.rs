@@ -72,7 +72,7 @@ impl<R: Reconciler> Loop<R> {
             () = &mut stop => return Ended::Stopped,
             () = async { self.caches.wait_synced().await; leadership.acquired().await } => {}
         }
-        self.wakes.open(|| self.caches.keys());
+        self.wakes.open(|| self.caches.at_start());
         info!("caches are synced and this process leads: working");
         let mut tasks = JoinSet::new();
         let mut runs = HashMap::new();

@@ -61,7 +61,7 @@ pub enum Phase {
     },
 }
 
-/// The last outcome that was accepted for the release.
+/// The outcome that was accepted for the release as it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Accepted {
@@ -133,7 +133,7 @@ pub struct Record {
     /// The payload of the attempt under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Digest>,
-    /// The last success.
+    /// The last success, unless an attempt was committed after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Accepted>,
     /// Failed deploy attempts for this payload.

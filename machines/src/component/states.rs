@@ -178,6 +178,8 @@ fn pending(not_before: Option<Timestamp>, signal: &Signal<'_>, cx: &mut Cx<'_>) 
             cx.record.payload = cx.world.plan.as_ref().map(|plan| plan.payload.clone());
             cx.record.level = cx.world.plan.as_ref().map_or(cx.record.level, |plan| plan.level);
             cx.record.touched = true;
+            // The attempt may change the release: from now on what was accepted before says nothing.
+            cx.record.accepted = None;
             Transition(Phase::Submitting { attempt: Attempt { serial: cx.world.next_serial, job: None } })
         }
         Signal::Early => {

@@ -63,16 +63,17 @@ pub(crate) fn restarted(
     now: Timestamp,
 ) -> component::Record {
     let same = |payload: Option<&Digest>| payload == Some(&planned.payload) && !asked_again;
+    if record.phase.leaves() {
+        // What was being taken away is not what was accepted.
+        record.accepted = None;
+    }
     let accepted = record.accepted.as_ref().map(|accepted| &accepted.payload);
-    let leaves = record.phase.leaves();
     let under_way =
         matches!(record.phase, component::Phase::Submitting { .. } | component::Phase::Deploying { .. });
     let goes_on = under_way && same(record.payload.as_ref());
-    // An attempt at another payload may have changed the release: then what was accepted last says nothing.
-    let untouched = !leaves && record.payload.as_ref() == accepted && !under_way;
     if !goes_on {
         record.ailment = None;
-        record.phase = if planned.immutable && untouched && same(accepted) {
+        record.phase = if planned.immutable && same(accepted) {
             component::Phase::Settling { since: now, give_up_at: now.after(planned.ready_within_secs) }
         } else {
             component::Phase::Pending { not_before: None }

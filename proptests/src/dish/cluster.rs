@@ -306,6 +306,10 @@ impl Release {
                 let why = "0 of 1 replicas".to_owned();
                 Seen::Known(Readiness::Unready { why, cause: release.complaint })
             }
+            // Whoever took the inventory away, nothing that was accepted serves.
+            None if accepted.is_some() => {
+                Seen::Known(Readiness::Unready { why: "no inventory".to_owned(), cause: None })
+            }
             None => Seen::Unknown(Ignorance::NotAsked),
         }
     }

@@ -124,8 +124,28 @@ fn an_object_that_does_not_decode_is_kept_with_its_error_and_still_woken() {
     );
     caches.environments.apply(Apply(bad));
     assert!(caches.environment("bad").unwrap().0.is_err());
-    assert!(caches.keys().contains(&Key::environment("bad")));
+    assert_eq!(caches.at_start().last(), Some(&(Lane::Start, Key::environment("bad"))));
     assert_eq!(caches.woken_by_owned(&of::<Job>(owned("x", "y", "uid-bad"))), [Key::environment("bad")]);
+}
+
+#[test]
+fn after_a_start_what_has_something_to_do_overtakes_what_rests() {
+    let caches = Caches::new("petri-system");
+    let add = |name: &str, generation: i64, status: Value| {
+        caches.environments.apply(Apply(of(json!({
+            "apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment", "spec": {"template": "small"},
+            "metadata": {"namespace": "petri-system", "name": name, "generation": generation}, "status": status,
+        }))));
+    };
+    add("ready", 2, json!({"phase": "Ready", "observedGeneration": 2}));
+    add("failed", 1, json!({"phase": "Failed", "observedGeneration": 1}));
+    add("changed", 3, json!({"phase": "Ready", "observedGeneration": 2}));
+    add("deploying", 1, json!({"phase": "Deploying", "observedGeneration": 1}));
+    add("new", 1, Value::Null);
+    let key = Key::environment;
+    let urgent = ["changed", "deploying", "new"].map(|name| (Lane::Event, key(name)));
+    let resting = ["failed", "ready"].map(|name| (Lane::Start, key(name)));
+    assert_eq!(caches.at_start(), [urgent.as_slice(), &resting].concat());
 }
 
 #[test]
