@@ -6,6 +6,7 @@ mod count;
 mod denials;
 mod fence;
 mod progress;
+mod refused;
 mod server_time;
 
 pub use answers::Listen;
@@ -13,6 +14,7 @@ pub use count::CountRequests;
 pub use denials::Denials;
 pub use fence::Fence;
 pub use progress::{Progress, Stamp};
+pub use refused::noting_missing_rights;
 pub use server_time::ReadServerTime;
 
 use crate::{clock::ServerClock, error::CallError, leader::Leadership};
@@ -80,7 +82,7 @@ fn client(
 /// The call's own, or [`CallError::TimedOut`]: a write may then have been done.
 pub async fn timed<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
     match timeout(limit, call).await {
-        Ok(outcome) => outcome.map_err(CallError::from),
+        Ok(outcome) => outcome.map_err(CallError::from).inspect_err(refused::note),
         Err(_) => Err(CallError::TimedOut(limit)),
     }
 }

@@ -10,6 +10,7 @@ use super::{
     trail::{Spans, Subject},
 };
 use crate::{
+    client::noting_missing_rights,
     controller::{Key, Requeue},
     observe::{Ahead, Observation},
     telemetry::trace,
@@ -32,6 +33,8 @@ pub(super) struct Pass<'a> {
     read: Option<Found>,
     ahead: Ahead,
     observation: Option<Observation>,
+    /// What the server said when it was not let read.
+    unread: Option<String>,
     /// The record that was stored last, or found.
     record: Record,
     stored: bool,
@@ -57,6 +60,7 @@ impl<'a> Pass<'a> {
             read: None,
             ahead: Ahead::default(),
             observation: None,
+            unread: None,
             record: Record::default(),
             stored: false,
             applied: false,
@@ -96,12 +100,13 @@ impl<'a> Pass<'a> {
                 let Some(found) = &self.read else { return Err(self.fault("observing before reading")) };
                 let (observer, began) = (&self.operator.observer, trace::now());
                 let ahead = std::mem::take(&mut self.ahead);
-                let observation = observer.observe(&found.object, &found.identity, &record, &ahead).await;
+                let looks = observer.observe(&found.object, &found.identity, &record, &ahead);
+                let (observation, unread) = noting_missing_rights(looks).await;
                 if let Some(spans) = &mut self.spans {
                     spans.done("observe", began, None);
                 }
                 let world = observation.world.clone();
-                (self.record, self.observation) = (record, Some(observation));
+                (self.record, self.observation, self.unread) = (record, Some(observation), unread);
                 Answer::World(world)
             }
             Ask::Store { phase, status } => Answer::Stored(self.store(phase, &status).await),

@@ -1,4 +1,4 @@
-//! Writes that the API server will not take: told once, by an event and by a condition that stays until it does.
+//! What the API server refuses: told once, by an event and by a condition that stays until it does not.
 
 use super::{Operator, events::Said};
 use crate::{
@@ -99,7 +99,7 @@ impl Operator {
         self.refusals.put(key, phase, conditions, generation, self.clock.wall())
     }
 
-    /// Tells the user of a write that the server will not take. Returns the object as it was written, if it was.
+    /// Tells the user of what the server refuses. Returns the object as it was written, if it was.
     pub(super) async fn complain<K: Conditioned>(
         &self,
         api: &Api<K>,
@@ -107,11 +107,11 @@ impl Operator {
         object: &K,
         note: String,
     ) -> Option<K> {
-        if !self.refusals.is_news(key, &note) {
-            return None;
+        if self.refusals.is_news(key, &note) {
+            let said = Said { warning: true, reason: REFUSED, action: "Request", note, job: None };
+            self.events.publish(object.object_ref(&()), vec![said], self.clock.wall());
         }
-        let said = Said { warning: true, reason: REFUSED, action: "Write", note, job: None };
-        self.events.publish(object.object_ref(&()), vec![said], self.clock.wall());
+        // Tried until it stands: what was applied before the refusal may have changed the object meanwhile.
         let mut object = object.clone();
         if !self.put_refusal(key, &mut object) {
             return None;
@@ -119,7 +119,7 @@ impl Operator {
         match store::replace_status(api, &object).await {
             Ok(object) => Some(object),
             Err(error) => {
-                warn!(%key, %error, "that a write is refused could not be told");
+                warn!(%key, %error, "that something is refused could not be told");
                 None
             }
         }

@@ -9,6 +9,7 @@ use super::{
     trail::{Spans, Subject},
 };
 use crate::{
+    client::noting_missing_rights,
     controller::{Key, Requeue},
     executor::class,
     observe::SharedObservation,
@@ -43,6 +44,8 @@ pub(super) struct Pass<'a> {
     /// What it is called where an environment and its component would be; nothing, if the name does not fit.
     named: Option<(EnvironmentIdentity, ComponentName)>,
     observation: Option<SharedObservation>,
+    /// What the server said when it was not let read.
+    unread: Option<String>,
     /// The record that was stored last, or found.
     record: Record,
     worked: bool,
@@ -61,6 +64,7 @@ impl<'a> Pass<'a> {
             read: None,
             named: None,
             observation: None,
+            unread: None,
             record: Record::default(),
             worked: false,
             left: false,
@@ -78,8 +82,8 @@ impl<'a> Pass<'a> {
                     Ok(given) => answer = Some(given),
                     Err(requeue) => break requeue,
                 },
-                Turn::Done(done) => break self.end(&done),
-                Turn::Sleep { .. } => break self.end(&Done::OutOfTurn),
+                Turn::Done(done) => break self.end(&done).await,
+                Turn::Sleep { .. } => break self.end(&Done::OutOfTurn).await,
             }
         };
         let requeue = if self.worked { requeue.worked() } else { requeue };
@@ -105,12 +109,13 @@ impl<'a> Pass<'a> {
                     return Err(self.fault("observing before reading"));
                 };
                 let began = trace::now();
-                let observation = self.operator.observer.observe_shared(object, identity, &record).await;
+                let looks = self.operator.observer.observe_shared(object, identity, &record);
+                let (observation, unread) = noting_missing_rights(looks).await;
                 if let Some(spans) = &mut self.spans {
                     spans.done("observe", began, None);
                 }
                 let world = observation.world.clone();
-                (self.record, self.observation) = (record, Some(observation));
+                (self.record, self.observation, self.unread) = (record, Some(observation), unread);
                 Answer::World(world)
             }
             Ask::Store { phase, status } => Answer::Stored(self.store(phase, &status).await),
@@ -122,7 +127,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    fn end(&self, done: &Done) -> Requeue {
+    async fn end(&mut self, done: &Done) -> Requeue {
         let Operator { pace, refusals, observer, clock, trails, .. } = self.operator;
         match done {
             Done::Gone => {
@@ -142,7 +147,10 @@ impl<'a> Pass<'a> {
                 Requeue::failed(class::name(*refusal), pace.refused(self.key, *refusal))
             }
             Done::Settled { wake, again } => {
-                refusals.forget(self.key);
+                match self.unread.take() {
+                    Some(note) => self.complain(note).await,
+                    None => refusals.forget(self.key),
+                }
                 let wait = wake.map(|wake| {
                     let wait = clock.until(wake.at).max(WAIT_MIN);
                     let spread = if wake.reason == WakeReason::Backoff { wait / 10 } else { Duration::ZERO };

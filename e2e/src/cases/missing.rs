@@ -29,12 +29,13 @@ const SAY_MAX: Duration = Duration::from_secs(15);
 
 /// Of these nothing can be said in a condition: the condition itself cannot be written, or the environment does not
 /// depend on it.
-const NOT_IN_A_CONDITION: [(&str, &str); 5] = [
+const NOT_IN_A_CONDITION: [(&str, &str); 6] = [
     ("update", "ephemeralenvironments/status"),
     ("create", "events"),
     ("get", "leases"),
     ("create", "leases"),
     ("update", "leases"),
+    ("list", "secrets"),
 ];
 
 /// Takes every right away that a life asks for, lives one, and gives it back.

@@ -28,7 +28,8 @@ const WAIT_MIN: Duration = Duration::from_millis(20);
 impl Pass<'_> {
     /// Says when to look again.
     pub(super) async fn end(&mut self, done: Done) -> Requeue {
-        let pace = &self.operator.pace;
+        let operator = self.operator;
+        let pace = &operator.pace;
         match done {
             Done::Gone => {
                 pace.reset(self.key);
@@ -44,7 +45,10 @@ impl Pass<'_> {
             }
             Done::Refused(refusal) => Requeue::failed(class::name(refusal), pace.refused(self.key, refusal)),
             Done::Settled { wake, again } => {
-                self.operator.refusals.forget(self.key);
+                match self.unread.take() {
+                    Some(note) => self.complain(note).await,
+                    None => self.operator.refusals.forget(self.key),
+                }
                 let recheck = self.observation.as_ref().and_then(|observation| observation.recheck);
                 let recheck = recheck.map(|at| self.operator.clock.until(at).max(WAIT_MIN));
                 let wait = wake.map(|wake| self.wait(wake)).into_iter().chain(recheck).min();

@@ -9,7 +9,7 @@ use kube::Resource as _;
 use petri_machines::{environment::Notice, names::JobName};
 
 impl Pass<'_> {
-    /// Tells the user of a write that the server will not take.
+    /// Tells the user of what the server refuses.
     pub(super) async fn complain(&mut self, note: String) {
         let Some(found) = &mut self.read else { return };
         if let Some(told) = self.operator.complain(&self.api, self.key, &found.object, note).await {

@@ -10,7 +10,7 @@ use petri_machines::{component, job::Op, names::SharedName, shared::Notice};
 use tracing::{debug, info, warn};
 
 impl Pass<'_> {
-    /// Tells the user of a write that the server will not take.
+    /// Tells the user of what the server refuses.
     pub(super) async fn complain(&mut self, note: String) {
         let Some((found, _)) = &mut self.read else { return };
         if let Some(told) = self.operator.complain(&self.api, self.key, found, note).await {
