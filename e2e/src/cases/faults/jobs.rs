@@ -12,8 +12,8 @@ use super::{PATIENCE, create, deployer, ends, one_of_each, template};
 use crate::cases::invariants::Invariants;
 use crate::petri::{Error, Petri, is_ready};
 
-/// How soon the kubelet has asked a process to end after its pod was deleted.
-const KUBELET: Duration = Duration::from_millis(1500);
+/// How often it is looked whether the kubelet has asked a process to end.
+const LOOK: Duration = Duration::from_millis(100);
 /// How long the deployer lingers after its Job was deleted: longer than the pause before the next attempt, which must
 /// not begin beside it.
 const LINGER: Duration = Duration::from_secs(14);
@@ -27,7 +27,9 @@ pub async fn evicted(petri: &Petri<'_>) -> Result<String, Error> {
     process.signal(Signal::STOP)?;
     pods_of(petri, &pod).evict(&name_of(&pod), &EvictParams::default()).await?;
     let started = Instant::now();
-    tokio::time::sleep(KUBELET).await;
+    while !process.is_asked_to_end() && started.elapsed() < PATIENCE {
+        tokio::time::sleep(LOOK).await;
+    }
     process.signal(Signal::CONT)?;
     let charged = ready(petri, "evicted").await?;
     let took = started.elapsed().as_secs_f64();

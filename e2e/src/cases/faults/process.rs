@@ -22,6 +22,16 @@ impl Found {
         kill_process(self.0, signal)
             .map_err(|error| Error::Wrong(format!("{signal:?} to {:?}: {error}", self.0)))
     }
+
+    /// Tells whether SIGTERM waits for it, which it does not take while it is stopped (`proc_pid_status(5)`).
+    pub fn is_asked_to_end(self) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.as_raw_nonzero()));
+        let term = 1_u64 << (Signal::TERM.as_raw() - 1);
+        status.unwrap_or_default().lines().any(|line| {
+            let pending = line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:"));
+            pending.is_some_and(|set| u64::from_str_radix(set.trim(), 16).is_ok_and(|set| set & term != 0))
+        })
+    }
 }
 
 /// Finds the processes called `comm` in the pod of that UID.
