@@ -7,7 +7,8 @@ tokio::task_local! {
     static NOTED: RefCell<Option<String>>;
 }
 
-/// Makes these calls, and returns besides what the server said to the first that lacked a right.
+/// Makes these calls, and returns besides what the server said to the first that lacked a right. Large ones are boxed
+/// by the caller: they are moved twice.
 pub async fn noting_missing_rights<T>(calls: impl Future<Output = T>) -> (T, Option<String>) {
     let noted = async {
         let outcome = calls.await;

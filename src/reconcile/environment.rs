@@ -100,7 +100,7 @@ impl<'a> Pass<'a> {
                 let Some(found) = &self.read else { return Err(self.fault("observing before reading")) };
                 let (observer, began) = (&self.operator.observer, trace::now());
                 let ahead = std::mem::take(&mut self.ahead);
-                let looks = observer.observe(&found.object, &found.identity, &record, &ahead);
+                let looks = Box::pin(observer.observe(&found.object, &found.identity, &record, &ahead));
                 let (observation, unread) = noting_missing_rights(looks).await;
                 if let Some(spans) = &mut self.spans {
                     spans.done("observe", began, None);

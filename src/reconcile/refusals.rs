@@ -107,11 +107,11 @@ impl Operator {
         object: &K,
         note: String,
     ) -> Option<K> {
-        if self.refusals.is_news(key, &note) {
-            let said = Said { warning: true, reason: REFUSED, action: "Request", note, job: None };
-            self.events.publish(object.object_ref(&()), vec![said], self.clock.wall());
+        if !self.refusals.is_news(key, &note) {
+            return None;
         }
-        // Tried until it stands: what was applied before the refusal may have changed the object meanwhile.
+        let said = Said { warning: true, reason: REFUSED, action: "Request", note, job: None };
+        self.events.publish(object.object_ref(&()), vec![said], self.clock.wall());
         let mut object = object.clone();
         if !self.put_refusal(key, &mut object) {
             return None;
@@ -120,6 +120,10 @@ impl Operator {
             Ok(object) => Some(object),
             Err(error) => {
                 warn!(%key, %error, "that something is refused could not be told");
+                if call_class(&error) != Refusal::Rejected {
+                    // The finalizer that was added before the refusal changed the object, say: the next attempt tells it.
+                    self.refusals.forget(key);
+                }
                 None
             }
         }

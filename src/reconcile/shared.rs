@@ -109,7 +109,7 @@ impl<'a> Pass<'a> {
                     return Err(self.fault("observing before reading"));
                 };
                 let began = trace::now();
-                let looks = self.operator.observer.observe_shared(object, identity, &record);
+                let looks = Box::pin(self.operator.observer.observe_shared(object, identity, &record));
                 let (observation, unread) = noting_missing_rights(looks).await;
                 if let Some(spans) = &mut self.spans {
                     spans.done("observe", began, None);

@@ -24,6 +24,8 @@ const LIFE_MAX: Duration = Duration::from_secs(60);
 /// How long it may take to go on after the right came back: the longest pause between two attempts is a minute.
 const BACK_MAX: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(200);
+/// How long the operator may take to say whether it is ready.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// How long a refusal may take until everybody says it: its second attempt comes a second later.
 const SAY_MAX: Duration = Duration::from_secs(15);
 
@@ -135,7 +137,7 @@ async fn lived(petri: &Petri<'_>, right: &Right, name: &str) -> Result<Seen, Err
     let line = format!("right missing: {} {}", right.1, right.3);
     let (started, mut deleted) = (Instant::now(), false);
     while started.elapsed() < LIFE_MAX {
-        if readiness(petri).await?.contains(&line) {
+        if readiness(petri).await.is_ok_and(|text| text.contains(&line)) {
             return told(petri, right, name).await;
         }
         match petri.environments().get_opt(name).await? {
@@ -234,7 +236,11 @@ async fn readiness(petri: &Petri<'_>) -> Result<String, Error> {
     let name = alive.and_then(|pod| pod.metadata.name.clone()).unwrap_or_default();
     let uri = format!("/api/v1/namespaces/{MANAGEMENT}/pods/{name}:8081/proxy/readyz");
     let request = Request::get(uri).body(Vec::new()).map_err(|error| Error::Wrong(error.to_string()))?;
-    Ok(petri.lab.client().request_text(request).await?)
+    // A pod that ends under the request leaves it without an answer, for minutes.
+    match tokio::time::timeout(ANSWER_MAX, petri.lab.client().request_text(request)).await {
+        Ok(text) => Ok(text?),
+        Err(_) => Err(Error::Wrong(format!("/readyz of {name} gave no answer"))),
+    }
 }
 
 async fn log(petri: &Petri<'_>) -> Result<String, Error> {
