@@ -6,10 +6,10 @@
 pub mod cache;
 pub mod caches;
 pub mod definitions;
+pub mod kept;
 pub mod key;
 pub mod program;
 pub mod queue;
-mod reduced;
 pub mod run;
 pub mod start;
 pub mod uninstall;

@@ -40,7 +40,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use petri_crds::{
     EnvironmentTemplate, EphemeralEnvironment,
-    meta::{ANNOTATION_HOLD, ANNOTATION_RETRY, FINALIZER_ENVIRONMENT, LABEL_SHARED_PREFIX, TRUE},
+    meta::{ANNOTATION_HOLD, ANNOTATION_RETRY, FINALIZER_ENVIRONMENT, TRUE},
 };
 use petri_machines::{
     environment::{ComponentView, FurnitureId, Identity, Invalid, Occupancy, Plan, Reason, Record, World},
@@ -226,8 +226,7 @@ impl Observer {
     /// Tells which labels of consumers a namespace bears.
     fn consumes(&self, place: &NamespaceName) -> Vec<String> {
         let held = self.caches.namespace(place.as_str());
-        let labels = held.iter().flat_map(|held| held.metadata.labels.iter().flat_map(BTreeMap::keys));
-        labels.filter(|label| label.starts_with(LABEL_SHARED_PREFIX)).cloned().collect()
+        held.iter().flat_map(|held| &held.of.consumes).map(ToString::to_string).collect()
     }
 
     /// Ends what is kept for an environment that is gone.

@@ -12,6 +12,7 @@ use crate::lab::{LabError, program, run};
 pub struct Cluster {
     kubeconfig: PathBuf,
     context: Option<String>,
+    config: kube::Config,
     client: kube::Client,
 }
 
@@ -21,7 +22,7 @@ impl Cluster {
         let read = kube::config::Kubeconfig::read_from(&kubeconfig)?;
         let options = kube::config::KubeConfigOptions { context: context.clone(), ..Default::default() };
         let config = kube::Config::from_custom_kubeconfig(read, &options).await?;
-        Ok(Self { kubeconfig, context, client: kube::Client::try_from(config)? })
+        Ok(Self { kubeconfig, context, client: kube::Client::try_from(config.clone())?, config })
     }
 
     /// Returns the kubeconfig's path.
@@ -32,6 +33,13 @@ impl Cluster {
     /// Returns a client with the rights of the kubeconfig's user.
     pub fn client(&self) -> kube::Client {
         self.client.clone()
+    }
+
+    /// Returns a client with the same rights to which every answer is an answer: the other asks again after a 503.
+    pub fn client_without_retries(&self) -> Result<kube::Client, LabError> {
+        let mut config = self.config.clone();
+        config.default_retry = false;
+        Ok(kube::Client::try_from(config)?)
     }
 
     /// Runs kubectl to its end; output is captured, and a failure is an error with it.

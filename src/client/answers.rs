@@ -1,6 +1,9 @@
 //! Tells of requests to the API server and of their answers on their way, and changes neither.
-use axum::http::{Request, Response};
-use futures::{FutureExt, TryFutureExt, future::BoxFuture};
+use axum::{
+    body::{Body, Bytes, HttpBody, to_bytes},
+    http::{Request, Response, StatusCode, response::Parts},
+};
+use futures::{FutureExt, future::BoxFuture};
 use std::task::{Context, Poll};
 use tower::{BoxError, Layer, Service};
 
@@ -13,8 +16,20 @@ pub trait Listener: Clone + Send + 'static {
     fn asked<A>(&self, request: &Request<A>) -> Self::Asked;
 
     /// Hears the answer, or that there was none.
-    fn answered<B>(&self, asked: Self::Asked, answer: Option<&Response<B>>);
+    fn answered(&self, asked: Self::Asked, answer: Option<Heard<'_>>);
 }
+
+/// What is heard of an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard<'a> {
+    /// Its status and headers.
+    pub head: &'a Parts,
+    /// What a refusal (403) says; of other answers nothing is read here.
+    pub refusal: &'a [u8],
+}
+
+/// More than any status has.
+const REFUSAL_BYTES_MAX: usize = 1 << 20;
 
 /// The layer that tells a [`Listener`].
 #[derive(Clone, Debug)]
@@ -41,11 +56,12 @@ where
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
     L: Listener,
-    B: 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
 {
-    type Response = Response<B>;
+    type Response = Response<Body>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
@@ -53,7 +69,25 @@ where
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
         let (listener, asked) = (self.listener.clone(), self.listener.asked(&request));
-        let answer = self.inner.call(request).err_into();
-        answer.inspect(move |outcome| listener.answered(asked, outcome.as_ref().ok())).boxed()
+        let answer = self.inner.call(request);
+        async move {
+            let answer = match answer.await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    listener.answered(asked, None);
+                    return Err(error.into());
+                }
+            };
+            let (head, body) = answer.into_parts();
+            let mut body = Body::new(body);
+            let mut refusal = Bytes::new();
+            if head.status == StatusCode::FORBIDDEN {
+                refusal = to_bytes(body, REFUSAL_BYTES_MAX).await?;
+                body = refusal.clone().into();
+            }
+            listener.answered(asked, Some(Heard { head: &head, refusal: &refusal }));
+            Ok(Response::from_parts(head, body))
+        }
+        .boxed()
     }
 }

@@ -1,7 +1,12 @@
 //! Counts requests to the API server by verb, resource and code, and remembers what was refused for lack of a right.
-use super::{Denials, answers::Listener};
+use super::{
+    Denials,
+    answers::{Heard, Listener},
+    refused::lacks_right,
+};
 use crate::telemetry::metrics::{ApiLabels, Metrics};
-use axum::http::{Method, Request, Response, Uri};
+use axum::http::{Method, Request, Uri};
+use kube::core::Status;
 
 /// Counts into `petri_api_requests_total`.
 #[derive(Clone, Debug)]
@@ -33,12 +38,20 @@ impl Listener for CountRequests {
         Asked { verb, resource, namespace: namespace(request.uri()).map(str::to_owned) }
     }
 
-    fn answered<B>(&self, asked: Asked, answer: Option<&Response<B>>) {
+    fn answered(&self, asked: Asked, answer: Option<Heard<'_>>) {
         let Asked { verb, resource, namespace } = asked;
-        let code = answer.map_or(0, |answer| answer.status().as_u16());
-        self.denials.answered(verb, &resource, namespace.as_deref(), code);
+        let code = answer.map_or(0, |answer| answer.head.status.as_u16());
+        // No answer says nothing about rights.
+        if let Some(answer) = answer {
+            let missing = code == 403 && is_missing_right(answer.refusal);
+            self.denials.answered(verb, &resource, namespace.as_deref(), missing);
+        }
         self.metrics.api_requests.get_or_create(&ApiLabels { verb, resource, code }).inc();
     }
+}
+
+fn is_missing_right(refusal: &[u8]) -> bool {
+    serde_json::from_slice(refusal).is_ok_and(|status: Status| lacks_right(&status))
 }
 
 /// Names verb and resource as RBAC does. Both are bounded: no name or namespace is part of them.
@@ -86,6 +99,13 @@ fn namespace(uri: &Uri) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Listen;
+    use axum::{
+        body::{Body, to_bytes},
+        http::Response,
+    };
+    use std::{convert::Infallible, future::ready};
+    use tower::{Layer, ServiceExt, service_fn};
 
     fn check(method: Method, path: &str, verb: &str, resource: &str) {
         let got = classify(&method, &path.parse().unwrap());
@@ -106,5 +126,37 @@ mod tests {
         check(Method::PUT, &format!("{environments}/a/status"), "update", "ephemeralenvironments/status");
         check(Method::PATCH, &format!("{environments}/a"), "patch", "ephemeralenvironments");
         check(Method::GET, "/version", "get", "other");
+    }
+
+    async fn ask(denials: &Denials, code: u16, message: &str) {
+        let status = Status::failure(message, "Forbidden").with_code(code);
+        let answer = move |_: Request<()>| {
+            let body = Body::from(serde_json::to_vec(&status).unwrap());
+            ready(Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap()))
+        };
+        let asks = Request::post("/apis/batch/v1/namespaces/petri-env-1/jobs").body(()).unwrap();
+        let count = CountRequests::new(Metrics::default(), denials.clone());
+        let answer = Listen(count).layer(service_fn(answer)).oneshot(asks).await.unwrap();
+        let read = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        let read: Status = serde_json::from_slice(&read).unwrap();
+        assert_eq!(read.message, message, "who asked reads it, too");
+    }
+
+    #[tokio::test]
+    async fn a_quota_and_a_namespace_that_goes_are_no_missing_rights() {
+        let denials = Denials::default();
+        ask(&denials, 403, "jobs \"x\" is forbidden: exceeded quota: petri").await;
+        ask(
+            &denials,
+            403,
+            "jobs \"x\" is forbidden: unable to create new content because it is being terminated",
+        )
+        .await;
+        assert_eq!(denials.text(), "");
+        let right = "jobs is forbidden: User \"x\" cannot create resource \"jobs\" in API group \"batch\"";
+        ask(&denials, 403, right).await;
+        assert_eq!(denials.text(), "right missing: create jobs in namespace petri-env-1\n");
+        ask(&denials, 409, "jobs \"x\" already exists").await;
+        assert_eq!(denials.text(), "");
     }
 }

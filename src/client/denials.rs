@@ -14,15 +14,13 @@ pub struct Denials(Arc<Mutex<Missing>>);
 type Missing = BTreeMap<(&'static str, String), String>;
 
 impl Denials {
-    /// Takes note of an answer.
-    pub(super) fn answered(&self, verb: &'static str, resource: &str, place: Option<&str>, code: u16) {
-        let mut missing = self.lock();
-        let right = (verb, resource.to_owned());
-        match code {
-            403 => drop(missing.insert(right, place.unwrap_or_default().to_owned())),
-            // No answer says nothing about rights.
-            0 => {}
-            _ => drop(missing.remove(&right)),
+    /// Takes note of an answer: the right is missing, or it is there.
+    pub(super) fn answered(&self, verb: &'static str, resource: &str, place: Option<&str>, missing: bool) {
+        let (mut all, right) = (self.lock(), (verb, resource.to_owned()));
+        if missing {
+            all.insert(right, place.unwrap_or_default().to_owned());
+        } else {
+            all.remove(&right);
         }
     }
 
@@ -49,13 +47,12 @@ mod tests {
     #[test]
     fn a_refusal_is_told_until_the_same_is_done() {
         let denials = Denials::default();
-        denials.answered("create", "jobs", Some("petri-env-1"), 403);
-        denials.answered("list", "pods", None, 403);
-        denials.answered("create", "jobs", Some("petri-env-1"), 0);
-        denials.answered("create", "secrets", Some("petri-env-1"), 201);
+        denials.answered("create", "jobs", Some("petri-env-1"), true);
+        denials.answered("list", "pods", None, true);
+        denials.answered("create", "secrets", Some("petri-env-1"), false);
         let text = "right missing: create jobs in namespace petri-env-1\nright missing: list pods\n";
         assert_eq!(denials.text(), text);
-        denials.answered("create", "jobs", Some("petri-env-2"), 409);
+        denials.answered("create", "jobs", Some("petri-env-2"), false);
         assert_eq!(denials.text(), "right missing: list pods\n");
     }
 }

@@ -1,5 +1,6 @@
 //! Rights that are missing: the answer that says so is logged, and kept for the pass that asked.
 use crate::error::CallError;
+use kube::core::Status;
 use std::cell::RefCell;
 use tracing::warn;
 
@@ -19,7 +20,7 @@ pub async fn noting_missing_rights<T>(calls: impl Future<Output = T>) -> (T, Opt
 
 /// Takes note of an error, if it is a right that is missing.
 pub(super) fn note(error: &CallError) {
-    if !is_missing_right(error) {
+    if !error.status().is_some_and(lacks_right) {
         return;
     }
     warn!(%error, "a right is missing");
@@ -29,17 +30,17 @@ pub(super) fn note(error: &CallError) {
     });
 }
 
-/// A quota, an admission policy and a namespace that goes are 403 as well; the words are RBAC's.
-fn is_missing_right(error: &CallError) -> bool {
-    let says = |message: &str| message.contains(" cannot ") && message.contains(" resource ");
-    error.status().is_some_and(|status| status.code == 403 && says(&status.message))
+/// Tells whether an answer says that a right is missing. A quota, an admission policy and a namespace that goes are 403
+/// as well; the words are RBAC's.
+pub(super) fn lacks_right(status: &Status) -> bool {
+    let said = &status.message;
+    status.code == 403 && said.contains(" cannot ") && said.contains(" resource ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::client::timed;
-    use kube::core::Status;
     use std::time::Duration;
 
     const RIGHT: &str = "secrets \"x\" is forbidden: User \"system:serviceaccount:petri-system:petri-operator\" cannot get resource \"secrets\" in API group \"\" in the namespace \"petri-env-1\"";

@@ -1,7 +1,7 @@
 //! Reads the API server's clock off its answers: each bears a `Date` (RFC 9110, 6.6.1).
-use super::answers::Listener;
+use super::answers::{Heard, Listener};
 use crate::clock::ServerClock;
-use axum::http::{HeaderMap, Request, Response, header::DATE};
+use axum::http::{HeaderMap, Request, header::DATE};
 use jiff::{Timestamp, fmt::rfc2822};
 use tokio::time::Instant;
 use tracing::warn;
@@ -18,8 +18,8 @@ impl Listener for ReadServerTime {
         Instant::now()
     }
 
-    fn answered<B>(&self, sent: Instant, answer: Option<&Response<B>>) {
-        if let Some(said) = answer.and_then(|answer| date(answer.headers()))
+    fn answered(&self, sent: Instant, answer: Option<Heard<'_>>) {
+        if let Some(said) = answer.and_then(|answer| date(&answer.head.headers))
             && let Some(ahead) = self.0.heard(said, Timestamp::now(), sent.elapsed())
         {
             let ahead_secs = ahead.as_secs();
@@ -37,6 +37,7 @@ fn date(headers: &HeaderMap) -> Option<Timestamp> {
 mod tests {
     use super::*;
     use crate::client::answers::Listen;
+    use axum::{body::Body, http::Response};
     use jiff::SignedDuration;
     use std::{convert::Infallible, time::Duration};
     use tower::{Layer, Service, service_fn};
@@ -48,7 +49,7 @@ mod tests {
             let date = date.clone();
             async move {
                 tokio::time::sleep(takes).await;
-                let mut answer = Response::new(());
+                let mut answer = Response::new(Body::empty());
                 if let Some(date) = date.and_then(|date| date.parse().ok()) {
                     answer.headers_mut().insert(DATE, date);
                 }

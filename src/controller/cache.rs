@@ -2,19 +2,40 @@
 //!
 //! kube's reflector store is not used: after a gap in the watch it replaces its content without saying what
 //! vanished, so the owner of a Job that was deleted in the gap would sleep for ever; and it has no index.
-use kube::{Resource, ResourceExt, runtime::watcher::Event};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, runtime::watcher::Event};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-/// Namespace (empty when cluster-scoped) and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// Namespace; empty for cluster-scoped objects.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
+/// Namespace (empty when cluster-scoped) and name, in this order; cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(Arc<str>);
+
+/// Stands in no name, and before everything that does.
+const BETWEEN: char = '\0';
+
+impl Place {
+    /// Names a place.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self(format!("{namespace}{BETWEEN}{name}").into())
+    }
+
+    /// Names the place of an object.
+    pub fn of(meta: &ObjectMeta) -> Self {
+        Self::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
+    }
+
+    /// Returns the namespace; empty for cluster-scoped objects.
+    pub fn namespace(&self) -> &str {
+        self.0.split_once(BETWEEN).unwrap_or_default().0
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        self.0.split_once(BETWEEN).unwrap_or_default().1
+    }
 }
 
 /// What a cache must know about an object.
@@ -27,7 +48,7 @@ pub trait Cached: Send + Sync + 'static {
 
 impl<K: Resource + Send + Sync + 'static> Cached for K {
     fn place(&self) -> Place {
-        Place { namespace: self.namespace().unwrap_or_default(), name: self.name_any() }
+        Place::of(self.meta())
     }
 
     fn version(&self) -> Option<&str> {
@@ -40,7 +61,8 @@ type Objects<T> = BTreeMap<Place, Arc<T>>;
 struct State<T> {
     ready: bool,
     objects: Objects<T>,
-    groups: BTreeMap<String, BTreeSet<Place>>,
+    /// Pairs and no map of sets: almost every group has one object.
+    groups: BTreeSet<(Arc<str>, Place)>,
     arriving: Objects<T>,
 }
 
@@ -57,7 +79,7 @@ impl<T: Cached> Cache<T> {
         let state = State {
             ready: false,
             objects: BTreeMap::new(),
-            groups: BTreeMap::new(),
+            groups: BTreeSet::new(),
             arriving: BTreeMap::new(),
         };
         Self { groups_of, same: |_, _| false, state: RwLock::new(state) }
@@ -76,8 +98,7 @@ impl<T: Cached> Cache<T> {
 
     /// Returns the object at a place.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        let place = Place { namespace: namespace.to_owned(), name: name.to_owned() };
-        self.read().objects.get(&place).cloned()
+        self.read().objects.get(&Place::new(namespace, name)).cloned()
     }
 
     /// Returns all objects, by namespace and name.
@@ -88,8 +109,9 @@ impl<T: Cached> Cache<T> {
     /// Returns the objects of a group, by namespace and name.
     pub fn group(&self, group: &str) -> Vec<Arc<T>> {
         let state = self.read();
-        let places = state.groups.get(group).into_iter().flatten();
-        places.filter_map(|place| state.objects.get(place).cloned()).collect()
+        let places = state.groups.range((Arc::from(group), Place::default())..);
+        let own = places.take_while(|(of, _)| **of == *group);
+        own.filter_map(|(_, place)| state.objects.get(place).cloned()).collect()
     }
 
     /// Returns how many objects there are.
@@ -159,9 +181,7 @@ impl<T: Cached> Cache<T> {
         let place = object.place();
         let groups = (self.groups_of)(&object);
         let before = self.take(state, &place).filter(|before| (self.groups_of)(before) != groups);
-        for group in groups {
-            state.groups.entry(group).or_default().insert(place.clone());
-        }
+        state.groups.extend(groups.into_iter().map(|group| (group.into(), place.clone())));
         state.objects.insert(place, object);
         before
     }
@@ -169,12 +189,7 @@ impl<T: Cached> Cache<T> {
     fn take(&self, state: &mut State<T>, place: &Place) -> Option<Arc<T>> {
         let object = state.objects.remove(place)?;
         for group in (self.groups_of)(&object) {
-            if let Some(places) = state.groups.get_mut(&group) {
-                places.remove(place);
-                if places.is_empty() {
-                    state.groups.remove(&group);
-                }
-            }
+            state.groups.remove(&(group.into(), place.clone()));
         }
         Some(object)
     }
@@ -192,7 +207,8 @@ impl<T: Cached> Cache<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::ResourceExt;
 
     fn object(name: &str, version: &str, group: &str) -> ConfigMap {
         let metadata = ObjectMeta {
@@ -278,6 +294,22 @@ mod tests {
         assert_eq!(names(&cache.apply(Event::Apply(object("a", "3", "other")))), ["a", "a"]);
         assert_eq!(names(&cache.apply(Event::Apply(object("b", "4", "g")))), ["b"], "a new one is news");
         assert_eq!(names(&cache.apply(Event::Delete(object("a", "5", "other")))), ["a"]);
+    }
+
+    #[test]
+    fn places_are_in_the_order_of_their_namespaces_and_then_of_their_names() {
+        let mut places =
+            [("a-b", "x"), ("a", "z"), ("", "y"), ("a", "b")].map(|(at, name)| Place::new(at, name));
+        places.sort();
+        let told = places.each_ref().map(|place| (place.namespace(), place.name()));
+        assert_eq!(told, [("", "y"), ("a", "b"), ("a", "z"), ("a-b", "x")]);
+    }
+
+    #[test]
+    fn a_group_whose_name_begins_like_another_is_not_that_one() {
+        let cache = cache(&[("a", "1", "g"), ("b", "1", "ga"), ("c", "1", "f")]);
+        assert_eq!(names(&cache.group("g")), ["a"]);
+        assert!(cache.group("gb").is_empty());
     }
 
     #[test]

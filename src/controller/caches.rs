@@ -1,21 +1,16 @@
 //! Everything that is watched, in memory, with the look-ups that a reconcile needs.
 use crate::controller::{
     cache::Cache,
+    kept::{self, Kept},
     key::{Key, Kind},
     queue::Lane,
-    reduced,
     workload::{Workload, WorkloadKind},
     workload_pod::{Told, WorkloadPod},
 };
 use crate::observe::shared_by;
-use k8s_openapi::api::{
-    batch::v1::Job,
-    core::v1::{Namespace, Pod},
-};
 use kube::{Resource, ResourceExt, core::DeserializeGuard};
 use petri_crds::{
-    EnvironmentTemplate, EphemeralEnvironment, Phase, SharedComponent, SharedComponentProvider,
-    meta::{LABEL_ENVIRONMENT_UID, SHARED_NAMESPACE},
+    EnvironmentTemplate, Phase, SharedComponent, SharedComponentProvider, meta::SHARED_NAMESPACE,
 };
 use petri_machines::names::{JobName, Uid};
 use std::{sync::Arc, time::SystemTime};
@@ -24,16 +19,19 @@ use tokio::sync::Notify;
 /// An own object that may not decode: one bad object must not hide the others.
 pub type Guarded<K> = DeserializeGuard<K>;
 
+/// An environment as it is kept; `None` if it does not decode.
+type Environment = Kept<Option<kept::Environment>>;
+
 /// What the second watch of pods is called.
 pub(crate) const WORKLOAD_PODS: &str = "workload pods";
 
 /// The watched kinds. A cache may be some events old: what destroys needs a live read.
 ///
-/// Jobs and pods are those labelled `petri.run/managed=true`, without their `spec` and with what is read of their
-/// status: conditions, the container's end, what keeps it from starting. Workloads are those in namespaces that can be ours. Secrets are never here.
+/// Namespaces, Jobs and pods are those labelled `petri.run/managed=true`. Workloads are those in namespaces that can be
+/// ours. Secrets are never here.
 pub struct Caches {
-    /// EphemeralEnvironments of the management namespace: metadata, template's name and phase.
-    pub environments: Cache<Guarded<EphemeralEnvironment>>,
+    /// EphemeralEnvironments of the management namespace; `None` for those that do not decode.
+    pub environments: Cache<Environment>,
     /// EnvironmentTemplates of the management namespace.
     pub templates: Cache<Guarded<EnvironmentTemplate>>,
     /// SharedComponents of the management namespace.
@@ -41,11 +39,11 @@ pub struct Caches {
     /// SharedComponentProviders of the management namespace.
     pub providers: Cache<Guarded<SharedComponentProvider>>,
     /// Namespaces labelled managed.
-    pub namespaces: Cache<Namespace>,
+    pub namespaces: Cache<Kept<kept::Namespace>>,
     /// Managed Jobs.
-    pub jobs: Cache<Job>,
+    pub jobs: Cache<Kept<kept::Job>>,
     /// Pods of managed Jobs.
-    pub pods: Cache<Pod>,
+    pub pods: Cache<Kept<kept::Pod>>,
     /// Deployments, StatefulSets, DaemonSets.
     workloads: [Cache<Workload>; 3],
     /// Their pods.
@@ -64,8 +62,8 @@ impl Caches {
             shared_components: Cache::new(uid_and_provider),
             providers: Cache::new(|_| Vec::new()),
             namespaces: Cache::new(owner),
-            jobs: Cache::new(owner).silent_when(reduced::is_same),
-            pods: Cache::new(owner).silent_when(reduced::is_same),
+            jobs: Cache::new(owner).silent_when(Kept::is_same),
+            pods: Cache::new(owner).silent_when(Kept::is_same),
             workloads: WorkloadKind::ALL.map(|_| {
                 Cache::new(|workload: &Workload| vec![workload.namespace.clone()])
                     .silent_when(Workload::is_same)
@@ -142,13 +140,13 @@ impl Caches {
         self.arrived.notify_waiters();
     }
 
-    /// Returns an environment by name; `.0` is `Err` when it does not decode.
-    pub fn environment(&self, name: &str) -> Option<Arc<Guarded<EphemeralEnvironment>>> {
+    /// Returns an environment by name.
+    pub fn environment(&self, name: &str) -> Option<Arc<Environment>> {
         self.environments.get(&self.namespace, name)
     }
 
     /// Returns the environments that decode and name this template.
-    pub fn environments_of_template(&self, template: &str) -> Vec<Arc<Guarded<EphemeralEnvironment>>> {
+    pub fn environments_of_template(&self, template: &str) -> Vec<Arc<Environment>> {
         self.environments.group(&by_template(template))
     }
 
@@ -168,30 +166,29 @@ impl Caches {
     }
 
     /// Returns a managed namespace by name.
-    pub fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+    pub fn namespace(&self, name: &str) -> Option<Arc<Kept<kept::Namespace>>> {
         self.namespaces.get("", name)
     }
 
     /// Returns the managed namespaces labelled with an environment's UID; more than one is a fault.
-    pub fn namespaces_of(&self, environment_uid: &str) -> Vec<Arc<Namespace>> {
+    pub fn namespaces_of(&self, environment_uid: &str) -> Vec<Arc<Kept<kept::Namespace>>> {
         self.namespaces.group(environment_uid)
     }
 
     /// Returns the Jobs labelled with an environment's UID, in all namespaces.
-    pub fn jobs_of(&self, environment_uid: &str) -> Vec<Arc<Job>> {
+    pub fn jobs_of(&self, environment_uid: &str) -> Vec<Arc<Kept<kept::Job>>> {
         self.jobs.group(environment_uid)
     }
 
     /// Tells since when a Job of an owner stands, and where.
     pub fn job_found(&self, owner: &Uid, name: &JobName) -> Option<(SystemTime, String)> {
         let jobs = self.jobs_of(owner.as_str());
-        let job = jobs.iter().find(|one| one.metadata.name.as_deref() == Some(name.as_str()))?;
-        let since = job.metadata.creation_timestamp.as_ref()?.0.into();
-        Some((since, job.metadata.namespace.clone().unwrap_or_default()))
+        let job = jobs.iter().find(|one| one.name() == name.as_str())?;
+        Some((job.created.as_ref()?.0.into(), job.namespace().to_owned()))
     }
 
     /// Returns the Job pods labelled with an environment's UID, in all namespaces.
-    pub fn pods_of(&self, environment_uid: &str) -> Vec<Arc<Pod>> {
+    pub fn pods_of(&self, environment_uid: &str) -> Vec<Arc<Kept<kept::Pod>>> {
         self.pods.group(environment_uid)
     }
 
@@ -228,17 +225,17 @@ impl Caches {
     pub fn at_start(&self) -> Vec<(Lane, Key)> {
         let (resting, urgent): (Vec<_>, Vec<_>) =
             self.environments.all().into_iter().partition(|environment| rests(environment));
-        let mut keys = named(Kind::Environment, &resting);
+        let mut keys = environments(&resting);
         keys.extend(named(Kind::Template, &self.templates.all()));
         keys.extend(named(Kind::SharedComponent, &self.shared_components.all()));
         keys.extend(named(Kind::Provider, &self.providers.all()));
-        let urgent = named(Kind::Environment, &urgent).into_iter().map(|key| (Lane::Event, key));
+        let urgent = environments(&urgent).into_iter().map(|key| (Lane::Event, key));
         urgent.chain(keys.into_iter().map(|key| (Lane::Start, key))).collect()
     }
 
     pub(crate) fn woken_by_template(&self, template: &str) -> Vec<Key> {
         let mut keys = vec![Key::template(template)];
-        keys.extend(named(Kind::Environment, &self.environments_of_template(template)));
+        keys.extend(environments(&self.environments_of_template(template)));
         keys
     }
 
@@ -269,17 +266,14 @@ impl Caches {
             template.0.as_ref().is_ok_and(|template| shared_by(template).contains(shared))
         };
         let templates = self.templates.all();
-        let environments =
+        let all =
             templates.iter().filter(reads).flat_map(|one| self.environments_of_template(&one.name_any()));
-        let waits = |one: &Arc<Guarded<EphemeralEnvironment>>| {
-            let status = one.0.as_ref().ok().and_then(|one| one.status.as_ref());
-            of(status.and_then(|status| status.phase))
-        };
-        named(Kind::Environment, &environments.filter(waits).collect::<Vec<_>>())
+        let waits = |one: &Arc<Environment>| of(one.of.as_ref().and_then(|one| one.phase));
+        environments(&all.filter(waits).collect::<Vec<_>>())
     }
 
-    pub(crate) fn woken_by_owned<K: Resource>(&self, object: &K) -> Vec<Key> {
-        owner(object).iter().flat_map(|uid| self.woken_by_uid(uid)).collect()
+    pub(crate) fn woken_by_owned<T>(&self, object: &Kept<T>) -> Vec<Key> {
+        object.owner().map(|uid| self.woken_by_uid(uid)).unwrap_or_default()
     }
 
     pub(crate) fn woken_by_workload(&self, workload: &Workload) -> Vec<Key> {
@@ -300,19 +294,22 @@ impl Caches {
     }
 
     fn woken_by_uid(&self, environment_uid: &str) -> Vec<Key> {
-        let mut keys = named(Kind::Environment, &self.environments.group(&by_uid(environment_uid)));
+        let mut keys = environments(&self.environments.group(&by_uid(environment_uid)));
         keys.extend(named(Kind::SharedComponent, &self.shared_components.group(&by_uid(environment_uid))));
         keys
     }
 }
 
 /// Whether an environment is where its specification left it, as far as its status tells.
-fn rests(environment: &Guarded<EphemeralEnvironment>) -> bool {
-    let Ok(environment) = &environment.0 else { return true };
-    let Some(status) = &environment.status else { return false };
-    environment.metadata.deletion_timestamp.is_none()
-        && matches!(status.phase, Some(Phase::Ready | Phase::Failed))
-        && status.observed_generation == environment.metadata.generation
+fn rests(environment: &Environment) -> bool {
+    let Some(known) = &environment.of else { return true };
+    !environment.deleting
+        && matches!(known.phase, Some(Phase::Ready | Phase::Failed))
+        && known.observed == known.generation
+}
+
+fn environments(all: &[Arc<Environment>]) -> Vec<Key> {
+    all.iter().map(|one| Key::environment(one.name())).collect()
 }
 
 fn named<K: Resource>(kind: Kind, objects: &[Arc<K>]) -> Vec<Key> {
@@ -327,10 +324,9 @@ fn by_template(template: &str) -> String {
     format!("template/{template}")
 }
 
-fn uid_and_template(environment: &Guarded<EphemeralEnvironment>) -> Vec<String> {
-    let uid = environment.uid().map(|uid| by_uid(&uid));
-    let template = environment.0.as_ref().ok().map(|environment| by_template(&environment.spec.template));
-    uid.into_iter().chain(template).collect()
+fn uid_and_template(environment: &Environment) -> Vec<String> {
+    let template = environment.of.as_ref().map(|known| by_template(&known.template));
+    [by_uid(&environment.uid)].into_iter().chain(template).collect()
 }
 
 fn provider_of(shared: &Guarded<SharedComponent>) -> Vec<String> {
@@ -346,8 +342,8 @@ fn complaining(pod: &WorkloadPod) -> Vec<String> {
     pod.told.iter().map(|_| pod.namespace.clone()).collect()
 }
 
-fn owner<K: Resource>(object: &K) -> Vec<String> {
-    object.meta().labels.iter().filter_map(|labels| labels.get(LABEL_ENVIRONMENT_UID).cloned()).collect()
+fn owner<T>(object: &Kept<T>) -> Vec<String> {
+    object.owner().map(str::to_owned).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -212,8 +212,7 @@ async fn serve(
 fn by_phase(caches: &Caches) -> BTreeMap<&'static str, i64> {
     let mut counts: BTreeMap<_, _> = PHASES.map(|phase| (phase.as_str(), 0)).into();
     for environment in caches.environments.all() {
-        let status = environment.0.as_ref().ok().and_then(|environment| environment.status.as_ref());
-        let phase = status.and_then(|status| status.phase).unwrap_or_default();
+        let phase = environment.of.as_ref().and_then(|known| known.phase).unwrap_or_default();
         *counts.entry(phase.as_str()).or_default() += 1;
     }
     counts

@@ -2,24 +2,18 @@
 use crate::{
     clock::Clock,
     controller::{
-        Caches, Key, WorkloadKind,
+        Caches, Guarded, Key, WorkloadKind,
         cache::{Cache, Cached},
         caches::WORKLOAD_PODS,
+        kept::{Kept, parsed},
         queue::Wakes,
-        reduced,
         watch::{SILENCE_MAX, Watched, watch},
         workload::{self, Raw},
         workload_pod,
     },
     telemetry::health::Report,
 };
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{
-        batch::v1::Job,
-        core::v1::{Namespace, Pod},
-    },
-};
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
 use kube::{
     Client, CustomResourceExt, Resource, ResourceExt, api::Api, core::ApiResource, runtime::watcher::Event,
 };
@@ -68,75 +62,72 @@ impl Watches {
     pub fn start(client: Client, scope: &Scope, caches: Arc<Caches>, wakes: Wakes, clock: Clock) -> Self {
         let mut watches = Self { client, clock, caches, wakes, watched: Vec::new(), tasks: JoinSet::new() };
         let own = &scope.management_namespace;
-        watches.own::<EphemeralEnvironment>(
-            "ephemeralenvironments",
-            own,
-            |c| &c.environments,
-            reduced::environment,
-            |_, environment| vec![Key::environment(environment.name_any())],
-        );
+        watches.environments(own);
         watches.own::<EnvironmentTemplate>(
             "environmenttemplates",
             own,
             |c| &c.templates,
-            |_| {},
             |caches, template| caches.woken_by_template(&template.name_any()),
         );
         watches.own::<SharedComponent>(
             "sharedcomponents",
             own,
             |c| &c.shared_components,
-            |_| {},
             Caches::woken_by_shared,
         );
         watches.own::<SharedComponentProvider>(
             "sharedcomponentproviders",
             own,
             |c| &c.providers,
-            |_| {},
             |caches, it| caches.woken_by_provider(&it.name_any()),
         );
-        watches.managed::<Namespace>("namespaces", |c| &c.namespaces, |_| {});
-        watches.managed::<Job>("jobs", |c| &c.jobs, reduced::job);
-        watches.managed::<Pod>("pods", |c| &c.pods, reduced::pod);
+        watches.managed::<parsed::Namespace, _>("namespaces", |c| &c.namespaces);
+        watches.managed::<parsed::Job, _>("jobs", |c| &c.jobs);
+        watches.managed::<parsed::Pod, _>("pods", |c| &c.pods);
         WorkloadKind::ALL.into_iter().for_each(|kind| watches.workloads(kind, scope));
         watches.workload_pods(scope);
         watches
+    }
+
+    fn environments(&mut self, namespace: &str) {
+        let definition = EphemeralEnvironment::crd_name().to_owned();
+        let watched = Watched::new("ephemeralenvironments", Some(definition), self.clock);
+        let api = Api::<Guarded<parsed::Environment>>::namespaced(watched.client(&self.client), namespace);
+        let keep = |read| Some(Kept::from(read));
+        self.spawn(
+            watched,
+            api,
+            None,
+            |c| &c.environments,
+            keep,
+            |_, one| vec![Key::environment(one.name())],
+        );
     }
 
     fn own<K>(
         &mut self,
         plural: &'static str,
         namespace: &str,
-        cache: fn(&Caches) -> &Cache<crate::controller::Guarded<K>>,
-        reduce: fn(&mut K),
-        woken: fn(&Caches, &crate::controller::Guarded<K>) -> Vec<Key>,
+        cache: fn(&Caches) -> &Cache<Guarded<K>>,
+        woken: fn(&Caches, &Guarded<K>) -> Vec<Key>,
     ) where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + CustomResourceExt,
         K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
         let watched = Watched::new(plural, Some(K::crd_name().to_owned()), self.clock);
         let api = Api::namespaced(watched.client(&self.client), namespace);
-        let reduce = move |object| {
-            let mut object: crate::controller::Guarded<K> = stripped(object);
-            object.0.iter_mut().for_each(reduce);
-            Some(object)
-        };
-        self.spawn(watched, api, None, cache, reduce, woken);
+        self.spawn(watched, api, None, cache, |object| Some(stripped(object)), woken);
     }
 
-    fn managed<K>(&mut self, plural: &'static str, cache: fn(&Caches) -> &Cache<K>, reduce: fn(&mut K))
+    fn managed<K, T>(&mut self, plural: &'static str, cache: fn(&Caches) -> &Cache<Kept<T>>)
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        Kept<T>: From<K> + Cached,
     {
         let watched = Watched::new(plural, None, self.clock);
         let api = Api::all(watched.client(&self.client));
-        let reduce = move |object| {
-            let mut object = stripped(object);
-            reduce(&mut object);
-            Some(object)
-        };
-        self.spawn(watched, api, Some(MANAGED), cache, reduce, Caches::woken_by_owned);
+        let keep = |read: K| Some(Kept::from(read));
+        self.spawn(watched, api, Some(MANAGED), cache, keep, Caches::woken_by_owned);
     }
 
     fn workloads(&mut self, kind: WorkloadKind, scope: &Scope) {
@@ -163,14 +154,14 @@ impl Watches {
         api: Api<K>,
         selector: Option<&'static str>,
         cache: impl Fn(&Caches) -> &Cache<T> + Send + 'static,
-        reduce: impl Fn(K) -> Option<T> + Send + 'static,
+        keep: impl Fn(K) -> Option<T> + Send + 'static,
         woken: fn(&Caches, &T) -> Vec<Key>,
     ) where
         K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
         let caches = Arc::clone(&self.caches);
         let take = move |event| {
-            let Some(event) = map(event, &reduce) else { return Vec::new() };
+            let Some(event) = map(event, &keep) else { return Vec::new() };
             let complete = matches!(event, Event::InitDone);
             let changed = cache(&caches).apply(event);
             if complete {
@@ -224,11 +215,11 @@ fn stripped<K: Resource>(mut object: K) -> K {
     object
 }
 
-fn map<K, T>(event: Event<K>, reduce: impl Fn(K) -> Option<T>) -> Option<Event<T>> {
+fn map<K, T>(event: Event<K>, keep: impl Fn(K) -> Option<T>) -> Option<Event<T>> {
     Some(match event {
-        Event::Apply(object) => Event::Apply(reduce(object)?),
-        Event::Delete(object) => Event::Delete(reduce(object)?),
-        Event::InitApply(object) => Event::InitApply(reduce(object)?),
+        Event::Apply(object) => Event::Apply(keep(object)?),
+        Event::Delete(object) => Event::Delete(keep(object)?),
+        Event::InitApply(object) => Event::InitApply(keep(object)?),
         Event::Init => Event::Init,
         Event::InitDone => Event::InitDone,
     })

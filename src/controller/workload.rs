@@ -87,7 +87,7 @@ impl Workload {
 
 impl Cached for Workload {
     fn place(&self) -> Place {
-        Place { namespace: self.namespace.clone(), name: self.name.clone() }
+        Place::new(&self.namespace, &self.name)
     }
 
     fn version(&self) -> Option<&str> {

@@ -49,7 +49,7 @@ impl WorkloadPod {
 
 impl Cached for WorkloadPod {
     fn place(&self) -> Place {
-        Place { namespace: self.namespace.clone(), name: self.name.clone() }
+        Place::new(&self.namespace, &self.name)
     }
 
     fn version(&self) -> Option<&str> {

@@ -178,6 +178,9 @@ const REMOVAL: &[Rule] = &[
     (&["unable to build kubernetes object for "], FailureReason::HookFailed),
 ];
 
+/// What helm's own account of its steps begins with.
+pub const DEBUG: &str = "level=DEBUG";
+
 /// Finds the reason for an error text of helm (or git, for a source).
 pub fn classify(stage: Stage, text: &str) -> FailureReason {
     let (table, default) = match stage {
@@ -191,14 +194,36 @@ pub fn classify(stage: Stage, text: &str) -> FailureReason {
         .map_or(default, |(_, reason)| *reason)
 }
 
-/// Takes the error out of helm's standard error: what follows the last `Error: `, or all of it.
+/// Makes the failure of a helm that had to end early. What it waited for when the deadline struck says more than the
+/// deadline, and while it installs or upgrades it waits for nothing but hooks.
+pub fn ended_in(stage: Stage, ended: Ended, what: &str, stderr: &str) -> Failure {
+    let failure = Failure::ended(ended, what);
+    let Some(waited) = waited_for(stderr).filter(|_| ended == Ended::Deadline) else { return failure };
+    let reason = if stage == Stage::Release { FailureReason::HookFailed } else { failure.reason };
+    Failure::new(reason, format!("{}: it waited for {waited}", failure.message))
+}
+
+/// Reads what helm waits for off its log, which names one object whenever that changes.
+fn waited_for(stderr: &str) -> Option<String> {
+    const WAITS: &str = "msg=\"waiting for resource\" ";
+    const DONE: &str = "msg=\"all resources achieved desired status\"";
+    let last = stderr.lines().rfind(|line| line.contains(WAITS) || line.contains(DONE))?;
+    let (_, told) = last.split_once(WAITS)?;
+    let word = |key: &str| {
+        told.split(' ').find_map(|pair| Some(pair.split_once('=').filter(|(name, _)| *name == key)?.1))
+    };
+    Some(format!("{} {} ({})", word("kind")?, word("name")?, word("actualStatus")?))
+}
+
+/// Takes the error out of helm's standard error: what follows the last `Error: `, or all that is no debugging.
 ///
 /// With `--debug` helm says the cause of a failed uninstall in a log line only; it is put behind.
 pub fn error_text(stderr: &str) -> String {
     let start =
         if stderr.starts_with("Error: ") { Some(0) } else { stderr.rfind("\nError: ").map(|at| at + 1) };
     let Some(start) = start else {
-        return stderr.trim().to_owned();
+        let said: Vec<&str> = stderr.lines().filter(|line| !line.starts_with(DEBUG)).collect();
+        return said.join("\n").trim().to_owned();
     };
     let error = stderr[start..].trim_start_matches("Error: ").trim();
     let hidden = stderr[..start]

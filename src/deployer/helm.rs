@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::process::Command;
 use tracing::{debug, info};
 
-use super::classify::{Failure, Stage, classify, error_text};
+use super::classify::{DEBUG, Failure, Stage, classify, ended_in, error_text};
 use super::limits::Limits;
 use super::mask::Masker;
 use super::process::{self, ProcessError};
@@ -130,12 +130,12 @@ impl Helm {
         &self.limits
     }
 
-    /// Installs the chart as the first revision.
+    /// Installs the chart as the first revision. Only with `--debug` helm says what it waits for.
     ///
     /// # Errors
     /// Helm's own failure, classified.
     pub async fn install(&self, chart: &Path, values: &Values) -> Result<Released, Failure> {
-        let mut arguments = words(&["install", "--server-side=true"]);
+        let mut arguments = words(&["install", "--debug", "--server-side=true"]);
         arguments.extend(self.deploy_arguments(chart, values));
         self.released(arguments, "helm install").await
     }
@@ -147,7 +147,7 @@ impl Helm {
     /// # Errors
     /// Helm's own failure, classified.
     pub async fn upgrade(&self, chart: &Path, values: &Values) -> Result<Released, Failure> {
-        let mut arguments = words(&["upgrade", "--server-side=true", "--reset-values"]);
+        let mut arguments = words(&["upgrade", "--debug", "--server-side=true", "--reset-values"]);
         arguments.extend(self.deploy_arguments(chart, values));
         self.released(arguments, "helm upgrade").await
     }
@@ -237,11 +237,14 @@ impl Helm {
         let mut command = Command::new(&self.binary);
         command.args(arguments).env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         let output = process::run(&mut command, &self.limits).await.map_err(|error| match error {
-            ProcessError::Ended { ended, .. } => Failure::ended(ended, what),
+            ProcessError::Ended { ended, stderr, .. } => {
+                let Failure { reason, message } = ended_in(stage, ended, what, &stderr);
+                Failure::new(reason, self.masker.mask(&message))
+            }
             ProcessError::Start { .. } => Failure::new(FailureReason::HelmFailed, error.to_string()),
         })?;
         let stderr = self.masker.mask(&output.stderr);
-        for line in stderr.lines().filter(|line| !line.starts_with("level=DEBUG")) {
+        for line in stderr.lines().filter(|line| !line.starts_with(DEBUG)) {
             info!(message = line, source = "helm");
         }
         if output.status.success() {

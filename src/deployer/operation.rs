@@ -198,7 +198,8 @@ impl Job<'_> {
                 break;
             };
             if let Some(ended) = self.helm.limits().ended() {
-                return Err(Failure::ended(ended, "helm uninstall"));
+                let told = failure.reason == FailureReason::JobDeadline;
+                return Err(if told { failure } else { Failure::ended(ended, "helm uninstall") });
             }
             warn!(message = "uninstall failed", hooks, %failure);
             if cluster.history(&self.payload.release_name).await?.is_empty() {

@@ -41,6 +41,8 @@ pub enum ProcessError {
         program: String,
         /// Why.
         ended: Ended,
+        /// What it had written to standard error, if it ended when it was asked to.
+        stderr: String,
     },
 }
 
@@ -51,7 +53,7 @@ pub enum ProcessError {
 pub async fn run(command: &mut Command, limits: &Limits) -> Result<Output, ProcessError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     if let Some(ended) = limits.ended() {
-        return Err(ProcessError::Ended { program, ended });
+        return Err(ProcessError::Ended { program, ended, stderr: String::new() });
     }
     let child = command
         .stdin(Stdio::null())
@@ -68,7 +70,7 @@ pub async fn run(command: &mut Command, limits: &Limits) -> Result<Output, Proce
             return Ok(Output {
                 status: done.status,
                 stdout: done.stdout,
-                stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+                stderr: text(&done.stderr),
             });
         }
         ended = limits.over() => ended,
@@ -78,8 +80,13 @@ pub async fn run(command: &mut Command, limits: &Limits) -> Result<Output, Proce
         let _gone = kill_process(pid, Signal::TERM);
     }
     // What is still there afterwards is killed by the drop.
-    let _late = timeout(GRACE, output).await;
-    Err(ProcessError::Ended { program, ended })
+    let late = timeout(GRACE, output).await.ok().and_then(Result::ok);
+    let stderr = late.map(|late| text(&late.stderr)).unwrap_or_default();
+    Err(ProcessError::Ended { program, ended, stderr })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(test)]

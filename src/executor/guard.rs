@@ -4,16 +4,11 @@
 use super::Error;
 use crate::{
     client::{CALL_MAX, timed},
+    controller::kept::{Job, Kept, Pod, parsed},
     observe::fold,
     render::{Alone, NamespaceGuard},
 };
-use k8s_openapi::{
-    api::{
-        batch::v1::Job,
-        core::v1::{Namespace, Pod},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Api, Client, api::ListParams};
 use petri_crds::meta::{LABEL_COMPONENT, LABEL_ENVIRONMENT_UID, LABEL_MANAGED, TRUE};
 use std::sync::Arc;
@@ -50,25 +45,24 @@ pub(super) async fn check_alone(client: &Client, alone: &Alone) -> Result<(), Er
     let Alone { namespace, owner, component, .. } = alone;
     let own = format!("{LABEL_ENVIRONMENT_UID}={owner},{LABEL_COMPONENT}={component}");
     let own = ListParams::default().labels(&own);
-    let jobs: Api<Job> = Api::namespaced(client.clone(), namespace);
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let jobs: Api<parsed::Job> = Api::namespaced(client.clone(), namespace);
+    let pods: Api<parsed::Pod> = Api::namespaced(client.clone(), namespace);
     let (jobs, pods) = tokio::try_join!(timed(CALL_MAX, jobs.list(&own)), timed(CALL_MAX, pods.list(&own)))?;
-    let jobs = jobs.items;
-    let pods: Vec<Arc<Pod>> = pods.items.into_iter().map(Arc::new).collect();
-    let others = jobs.iter().filter(|job| job.metadata.name.as_deref() != Some(alone.job.as_str()));
-    if let Some(job) = others.into_iter().find(|job| is_live(job, &pods)) {
-        return Err(Error::Busy(format!("job {}", job.metadata.name.clone().unwrap_or_default())));
+    let pods: Vec<_> = pods.items.into_iter().map(|pod| Arc::new(Kept::from(pod))).collect();
+    let mut others = jobs.items.into_iter().map(Kept::from).filter(|job| job.name() != alone.job.as_str());
+    if let Some(job) = others.find(|job| is_live(job, &pods)) {
+        return Err(Error::Busy(format!("job {}", job.name())));
     }
-    match pods.iter().find(|pod| !fold::has_ended(pod) && !is_of(pod, alone)) {
+    match pods.iter().find(|pod| !pod.of.told.is_over && !is_of(&pod.of, alone)) {
         None => Ok(()),
-        Some(pod) => Err(Error::Busy(format!("pod {}", pod.metadata.name.clone().unwrap_or_default()))),
+        Some(pod) => Err(Error::Busy(format!("pod {}", pod.name()))),
     }
 }
 
-fn is_live(job: &Job, pods: &[Arc<Pod>]) -> bool {
+fn is_live(job: &Kept<Job>, pods: &[Arc<Kept<Pod>>]) -> bool {
     fold::view(job, pods).is_some_and(|(_, view)| petri_machines::job::is_live(&view))
 }
 
 fn is_of(pod: &Pod, alone: &Alone) -> bool {
-    pod.metadata.owner_references.iter().flatten().any(|owner| owner.name == alone.job.as_str())
+    pod.job.as_ref().is_some_and(|job| *job.name == *alone.job.as_str())
 }

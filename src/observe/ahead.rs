@@ -4,7 +4,7 @@
 use super::{Observer, fold};
 use crate::client::{CALL_MAX, timed};
 use futures::future::join_all;
-use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use petri_machines::{
     job::{JobView, is_live},
@@ -26,13 +26,12 @@ impl Observer {
     /// environment or a namespace that goes no Job is read ahead: the rights there go, too.
     pub async fn ahead(&self, environment: &str) -> Ahead {
         let Some(cached) = self.caches.environment(environment) else { return Ahead::default() };
-        let Ok(cached) = cached.0.as_ref() else { return Ahead::default() };
-        let uid = Uid::new(cached.metadata.uid.clone().unwrap_or_default());
-        let named = cached.status.as_ref().and_then(|status| status.target_namespace.clone());
-        let (Ok(uid), Some(Ok(name))) = (uid, named.map(NamespaceName::new)) else { return Ahead::default() };
-        let stays = |meta: &ObjectMeta| meta.deletion_timestamp.is_none();
+        let named = cached.of.as_ref().and_then(|known| known.namespace.as_deref());
+        let (Ok(uid), Some(Ok(name))) = (Uid::new(&*cached.uid), named.map(NamespaceName::new)) else {
+            return Ahead::default();
+        };
         let place = self.caches.namespace(name.as_str());
-        let settled = stays(&cached.metadata) && place.is_some_and(|place| stays(&place.metadata));
+        let settled = !cached.deleting && place.is_some_and(|place| !place.deleting);
         let jobs = async { if settled { self.ends_ahead(&uid, &name).await } else { BTreeMap::new() } };
         let (namespace, jobs) = tokio::join!(self.namespace_ahead(&name), jobs);
         Ahead { namespace: namespace.map(|found| (name, found)), jobs }
@@ -46,11 +45,8 @@ impl Observer {
     /// An end is looked at once: the Secret of a Job whose end was seen before is known.
     async fn ends_ahead(&self, uid: &Uid, namespace: &NamespaceName) -> BTreeMap<Uid, Option<JobView>> {
         let pods = self.caches.pods_of(uid.as_str());
-        let views = self
-            .caches
-            .jobs_of(uid.as_str())
-            .into_iter()
-            .filter(|job| job.metadata.namespace.as_deref() == Some(namespace.as_str()));
+        let views =
+            self.caches.jobs_of(uid.as_str()).into_iter().filter(|job| job.namespace() == namespace.as_str());
         let views = views.filter_map(|job| fold::view(&job, &pods)).map(|(_, view)| view);
         let news = views
             .filter(|view| !is_live(view) && !view.deleting && self.payloads.get(uid, &view.uid).is_none());

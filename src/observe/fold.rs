@@ -3,16 +3,13 @@
 //! The container's end is believed before the Job's condition, which its controller writes one to two seconds later.
 
 use crate::{
+    controller::kept::{Job, Kept, Pod},
     deployer::report::Report,
     render::{CONTAINER, SCRIPT_CONTAINER},
 };
-use k8s_openapi::api::{
-    batch::v1::Job,
-    core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus},
-};
-use petri_crds::meta::{ANNOTATION_SERIAL, LABEL_COMPONENT, LABEL_OP};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus};
 use petri_machines::{
-    job::{Complaint, JobFailure, JobState, JobView, Op},
+    job::{Complaint, JobFailure, JobState, JobView},
     kernel::Timestamp,
     names::{ComponentName, JobName, Uid},
     reason::FailureReason,
@@ -22,76 +19,80 @@ use std::sync::Arc;
 /// Reasons of a waiting container that are no complaint, or one that its last end tells better.
 const ON_ITS_WAY: [&str; 4] = ["", "ContainerCreating", "PodInitializing", "CrashLoopBackOff"];
 
+/// What a pod tells of its Job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodTold {
+    /// The Job's outcome, if the pod alone tells it.
+    pub outcome: Option<JobState>,
+    /// It can do nothing any more.
+    pub is_over: bool,
+    /// The cluster took it away.
+    pub is_disrupted: bool,
+    /// What the kubelet or the scheduler complains about.
+    pub waiting: Option<Complaint>,
+    /// How it failed, in the kubelet's words.
+    pub why: Box<str>,
+}
+
+impl From<&PodStatus> for PodTold {
+    fn from(status: &PodStatus) -> Self {
+        let (phase, is_disrupted) = (status.phase.as_deref(), is_disrupted(status));
+        let ended = container(status).and_then(|state| state.terminated.as_ref());
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let why = format!("{} {}", text(&status.reason), text(&status.message)).trim_end().to_owned();
+        let outcome = match ended {
+            Some(ended) => Some(verdict(ended, is_disrupted)),
+            // Evicted before its container began, or with a kubelet that is gone: there is no state to read.
+            None if is_disrupted && phase == Some("Failed") => {
+                Some(failed(FailureReason::HelmFailed, &pod_failed(&why), true))
+            }
+            None => None,
+        };
+        let is_over = matches!(phase, Some("Succeeded" | "Failed")) || ended.is_some();
+        Self { outcome, is_over, is_disrupted, waiting: complaint(status), why: why.into() }
+    }
+}
+
 /// Reads which component a Job is for and how far it is; `None` for a Job that does not bear our labels.
-pub(crate) fn view(job: &Job, pods: &[Arc<Pod>]) -> Option<(ComponentName, JobView)> {
-    let meta = &job.metadata;
-    let label = |key| meta.labels.as_ref()?.get(key).cloned();
-    let component = ComponentName::new(label(LABEL_COMPONENT)?).ok()?;
-    let op = label(LABEL_OP)?;
-    let op = Op::ALL.into_iter().find(|known| known.as_str() == op)?;
-    let serial = meta.annotations.as_ref()?.get(ANNOTATION_SERIAL)?.parse().ok()?;
-    let uid = meta.uid.clone()?;
-    let pod = pods.iter().filter(|pod| is_controlled_by(pod, &uid)).max_by_key(|pod| made_at(pod));
+pub(crate) fn view(job: &Kept<Job>, pods: &[Arc<Kept<Pod>>]) -> Option<(ComponentName, JobView)> {
+    let component = ComponentName::new(&*job.of.component.clone()?).ok()?;
+    let own = pods.iter().filter(|pod| is_controlled_by(pod, &job.uid));
     let view = JobView {
-        name: JobName::new(meta.name.clone()?).ok()?,
-        uid: Uid::new(uid).ok()?,
-        serial,
-        op,
-        state: state(job, pod.map(Arc::as_ref)),
-        deleting: meta.deletion_timestamp.is_some(),
+        name: JobName::new(job.name()).ok()?,
+        uid: Uid::new(&*job.uid).ok()?,
+        serial: job.of.serial?,
+        op: job.of.op?,
+        state: state(&job.of, own.max_by_key(|pod| pod.created.clone()).map(|pod| &pod.of.told)),
+        deleting: job.deleting,
         payload: None,
     };
     Some((component, view))
 }
 
 /// Tells since when a Job has no pod, in seconds since the epoch.
-pub(super) fn podless_since(job: &Job, pods: &[Arc<Pod>]) -> Option<Timestamp> {
-    let uid = job.metadata.uid.as_deref()?;
-    let made_at = job.metadata.creation_timestamp.as_ref()?;
-    let has_pod = pods.iter().any(|pod| is_controlled_by(pod, uid));
+pub(super) fn podless_since(job: &Kept<Job>, pods: &[Arc<Kept<Pod>>]) -> Option<Timestamp> {
+    let made_at = job.created.as_ref()?;
+    let has_pod = pods.iter().any(|pod| is_controlled_by(pod, &job.uid));
     let secs = u64::try_from(made_at.0.as_second()).ok()?;
     (!has_pod).then_some(Timestamp(secs))
 }
 
-fn is_controlled_by(pod: &Pod, uid: &str) -> bool {
-    let owners = pod.metadata.owner_references.iter().flatten();
-    owners.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == uid)
+fn is_controlled_by(pod: &Kept<Pod>, uid: &str) -> bool {
+    pod.of.job.as_ref().is_some_and(|job| *job.uid == *uid)
 }
 
-fn made_at(pod: &Pod) -> Option<String> {
-    pod.metadata.creation_timestamp.as_ref().map(|time| time.0.to_string())
-}
-
-fn state(job: &Job, pod: Option<&Pod>) -> JobState {
-    let status = pod.and_then(|pod| pod.status.as_ref());
-    let disrupted = status.is_some_and(is_disrupted);
-    if let Some(ended) = status.and_then(container).and_then(|state| state.terminated.as_ref()) {
-        return verdict(ended, disrupted);
+fn state(job: &Job, pod: Option<&PodTold>) -> JobState {
+    if let Some(outcome) = pod.and_then(|pod| pod.outcome.as_ref()) {
+        return outcome.clone();
     }
-    if disrupted && status.is_some_and(|status| status.phase.as_deref() == Some("Failed")) {
-        // Evicted before its container began, or with a kubelet that is gone: there is no state to read.
-        return failed(FailureReason::HelmFailed, &pod_message(status), true);
-    }
-    for (kind, reason, message) in conditions(job) {
-        match kind {
+    for held in &job.holds {
+        match &*held.kind {
             "Complete" | "SuccessCriteriaMet" => return JobState::Succeeded,
-            "Failed" => return job_failure(reason, message, status, disrupted),
+            "Failed" => return job_failure(&held.reason, &held.message, pod),
             _ => {}
         }
     }
-    JobState::Active { waiting: status.and_then(complaint) }
-}
-
-/// The conditions of a Job that hold: type, reason and message.
-fn conditions(job: &Job) -> impl Iterator<Item = (&str, &str, &str)> {
-    let all = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    all.filter(|condition| condition.status == "True").map(|condition| {
-        (
-            condition.type_.as_str(),
-            condition.reason.as_deref().unwrap_or_default(),
-            condition.message.as_deref().unwrap_or_default(),
-        )
-    })
+    JobState::Active { waiting: pod.and_then(|pod| pod.waiting.clone()) }
 }
 
 fn container(status: &PodStatus) -> Option<&ContainerState> {
@@ -102,13 +103,6 @@ fn container(status: &PodStatus) -> Option<&ContainerState> {
 /// Whether a container's end is the Job's outcome.
 fn is_own(status: &ContainerStatus) -> bool {
     [CONTAINER, SCRIPT_CONTAINER].contains(&status.name.as_str())
-}
-
-/// Tells whether a deployer's pod can do nothing any more.
-pub(crate) fn has_ended(pod: &Pod) -> bool {
-    let Some(status) = &pod.status else { return false };
-    matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"))
-        || container(status).is_some_and(|state| state.terminated.is_some())
 }
 
 fn verdict(ended: &ContainerStateTerminated, disrupted: bool) -> JobState {
@@ -126,15 +120,17 @@ fn verdict(ended: &ContainerStateTerminated, disrupted: bool) -> JobState {
     failed(FailureReason::HelmFailed, &message, disrupted)
 }
 
-fn job_failure(reason: &str, message: &str, pod: Option<&PodStatus>, disrupted: bool) -> JobState {
+fn job_failure(reason: &str, message: &str, pod: Option<&PodTold>) -> JobState {
+    let disrupted = pod.is_some_and(|pod| pod.is_disrupted);
     match (reason, pod) {
         ("DeadlineExceeded", _) => {
-            let waited = pod.and_then(complaint).map(|why| format!(" ({})", why.message)).unwrap_or_default();
+            let waiting = pod.and_then(|pod| pod.waiting.as_ref());
+            let waited = waiting.map(|why| format!(" ({})", why.message)).unwrap_or_default();
             failed(FailureReason::JobDeadline, &format!("{message}{waited}"), disrupted)
         }
         ("PodFailurePolicy", _) => failed(FailureReason::HelmFailed, message, true),
-        (_, Some(status)) => {
-            let message = format!("{message}; {}", pod_message(Some(status)));
+        (_, Some(pod)) => {
+            let message = format!("{message}; {}", pod_failed(&pod.why));
             failed(FailureReason::HelmFailed, &message, disrupted)
         }
         // A pod that failed stays; one that is gone was taken away, and its outcome with it.
@@ -146,11 +142,8 @@ fn failed(reason: FailureReason, message: &str, disrupted: bool) -> JobState {
     JobState::Failed(JobFailure { reason, message: message.to_owned(), disrupted })
 }
 
-fn pod_message(status: Option<&PodStatus>) -> String {
-    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
-    let reason = text(status.and_then(|status| status.reason.as_ref()));
-    let message = text(status.and_then(|status| status.message.as_ref()));
-    format!("its pod failed: {reason} {message}").trim_end().to_owned()
+fn pod_failed(why: &str) -> String {
+    format!("its pod failed: {why}").trim_end().to_owned()
 }
 
 /// Whether the cluster took the pod away.

@@ -3,14 +3,11 @@
 use super::{Ahead, Observer, Recheck, fold, ignorance};
 use crate::{
     client::{CALL_MAX, timed},
+    controller::kept::{Job, Kept, Pod, parsed},
     error::CallError,
 };
-use k8s_openapi::api::{
-    batch::v1::Job,
-    core::v1::{Pod, Secret},
-};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, api::ListParams};
-use petri_crds::meta::LABEL_ENVIRONMENT_UID;
 use petri_machines::{
     component::{self, Phase},
     environment::{Identity, Namespaces, Occupancy, Record},
@@ -26,28 +23,40 @@ use std::{
 
 /// The payload Secrets of ended Jobs that were looked for, by environment and Job.
 #[derive(Debug, Default)]
-pub struct Payloads(Mutex<HashMap<Uid, BTreeMap<Uid, Option<Uid>>>>);
+pub struct Payloads(Mutex<HashMap<Uid, Vec<Found>>>);
+
+/// A Job, and its payload Secret if there was one.
+#[derive(Debug)]
+struct Found {
+    job: Uid,
+    secret: Option<Uid>,
+}
 
 impl Payloads {
     pub(super) fn get(&self, environment: &Uid, job: &Uid) -> Option<Option<Uid>> {
-        self.lock().get(environment)?.get(job).cloned()
+        let all = self.lock();
+        let found = all.get(environment)?.iter().find(|found| found.job == *job)?;
+        Some(found.secret.clone())
     }
 
     fn put(&self, environment: &Uid, job: &Uid, secret: Option<Uid>) {
-        self.lock().entry(environment.clone()).or_default().insert(job.clone(), secret);
+        let mut all = self.lock();
+        let of = all.entry(environment.clone()).or_default();
+        of.retain(|found| found.job != *job);
+        of.push(Found { job: job.clone(), secret });
     }
 
     fn retain(&self, environment: &Uid, jobs: &BTreeSet<&Uid>) {
         let mut all = self.lock();
         if let Some(of) = all.get_mut(environment) {
-            of.retain(|job, _| jobs.contains(job));
+            of.retain(|found| jobs.contains(&found.job));
             if of.is_empty() {
                 all.remove(environment);
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Uid, BTreeMap<Uid, Option<Uid>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uid, Vec<Found>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,8 +117,8 @@ impl Observer {
         let pods = self.caches.pods_of(uid);
         let mut found: BTreeMap<ComponentName, Vec<(NamespaceName, JobView)>> = BTreeMap::new();
         for job in self.caches.jobs_of(uid) {
-            let namespace = job.metadata.namespace.clone().unwrap_or_default();
-            let (true, Ok(name)) = (ours(&namespace), NamespaceName::new(namespace)) else { continue };
+            let namespace = job.namespace();
+            let (true, Ok(name)) = (ours(namespace), NamespaceName::new(namespace)) else { continue };
             let Some((component, mut view)) = fold::view(&job, &pods) else { continue };
             if let Some(late_at) = late_at(&job, &pods, &view) {
                 if late_at <= self.clock.now() {
@@ -202,19 +211,16 @@ impl Observer {
         name: &JobName,
         uid: &Uid,
     ) -> Result<Option<JobView>, CallError> {
-        let api: Api<Job> = Api::namespaced(self.client.clone(), namespace.as_str());
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace.as_str());
+        let api: Api<parsed::Job> = Api::namespaced(self.client.clone(), namespace.as_str());
+        let pods: Api<parsed::Pod> = Api::namespaced(self.client.clone(), namespace.as_str());
         let own = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={name}"));
         let (job, pods) =
             tokio::try_join!(timed(CALL_MAX, api.get_opt(name.as_str())), timed(CALL_MAX, pods.list(&own)),)?;
-        let Some(job) = job else { return Ok(None) };
-        let owner = job.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_ENVIRONMENT_UID));
-        if job.metadata.uid.as_deref() != Some(uid.as_str())
-            || owner.map(String::as_str) != Some(owned_by.as_str())
-        {
+        let Some(job) = job.map(Kept::from) else { return Ok(None) };
+        if *job.uid != *uid.as_str() || job.owner() != Some(owned_by.as_str()) {
             return Ok(None);
         }
-        let pods: Vec<Arc<Pod>> = pods.items.into_iter().map(Arc::new).collect();
+        let pods: Vec<_> = pods.items.into_iter().map(|pod| Arc::new(Kept::from(pod))).collect();
         Ok(fold::view(&job, &pods).map(|(_, mut view)| {
             if late_at(&job, &pods, &view).is_some_and(|at| at <= self.clock.now()) {
                 view.state = podless();
@@ -225,7 +231,7 @@ impl Observer {
 }
 
 /// Tells from when on it is worth a word that a live Job has no pod.
-fn late_at(job: &Job, pods: &[Arc<Pod>], view: &JobView) -> Option<Timestamp> {
+fn late_at(job: &Kept<Job>, pods: &[Arc<Kept<Pod>>], view: &JobView) -> Option<Timestamp> {
     fold::podless_since(job, pods).filter(|_| is_live(view)).map(|made_at| made_at.after(PODLESS_SECS))
 }
 

@@ -98,8 +98,7 @@ impl Look<'_> {
         }
         let mut names = Vec::new();
         for cached in caches.namespaces_of(self.environment.as_str()) {
-            let name = cached.metadata.name.clone().unwrap_or_default();
-            let Ok(name) = NamespaceName::new(name) else { continue };
+            let Ok(name) = NamespaceName::new(cached.name()) else { continue };
             match self.at(&name).await {
                 Ok(Occupancy::Ours { .. }) => names.push(name),
                 Ok(Occupancy::Absent | Occupancy::Foreign) => {}

@@ -259,7 +259,7 @@ impl Observer {
         for (uid, name) in named {
             let is_same = |found: Option<&str>| found == Some(uid.as_str());
             let cached = self.caches.environment(name.as_str());
-            let cached = cached.is_some_and(|found| is_same(kube::Resource::meta(&*found).uid.as_deref()));
+            let cached = cached.is_some_and(|found| is_same(Some(&found.uid)));
             let there = cached || {
                 match timed(CALL_MAX, api.get_metadata_opt(name.as_str())).await {
                     Ok(found) => found.is_some_and(|found| is_same(found.metadata.uid.as_deref())),

@@ -19,7 +19,7 @@ use petri_crds::{
     },
 };
 use petri_machines::{
-    environment::{Binding, ConditionType, Identity, Reason, Record},
+    environment::{Binding, Identity, Record},
     job::{JobView, is_live},
     kernel::{Seen, seen::Ignorance},
     names::{ComponentName, EnvironmentName, JobName, SharedName, Uid},
@@ -143,9 +143,9 @@ impl Observer {
     fn named(&self, look: &Look<'_>, obligations: &Obligations) -> BTreeMap<ComponentName, SharedName> {
         let mut named = look.wanted.clone();
         for job in self.caches.jobs_of(look.identity.uid.as_str()) {
-            let told = |key| label(&job.metadata, key);
+            let (component, shared) = (job.of.component.as_deref(), job.of.shared.as_deref());
             if let (Some(Ok(component)), Some(Ok(shared))) =
-                (told(LABEL_COMPONENT).map(ComponentName::new), told(LABEL_SHARED).map(SharedName::new))
+                (component.map(ComponentName::new), shared.map(SharedName::new))
             {
                 named.insert(component, shared);
             }
@@ -268,36 +268,35 @@ impl Observer {
 
     /// Names the environments that wait for a place at a shared component and were there earlier.
     fn queue(&self, look: &Look<'_>, shared: &SharedName, roster: &Roster) -> Vec<EnvironmentName> {
-        let age = |meta: &ObjectMeta| (meta.creation_timestamp.clone(), meta.uid.clone());
-        let waits = |one: &EphemeralEnvironment| {
-            let told = one.status.iter().flat_map(|status| &status.conditions);
-            told.into_iter().any(|condition| {
-                condition.type_ == ConditionType::SharedComponentsReady.as_str()
-                    && condition.reason == Reason::SharedComponentAtCapacity.as_str()
-            })
-        };
-        let earlier = |one: &&EphemeralEnvironment| {
-            !is_deleted(&one.metadata)
-                && age(&one.metadata) < age(&look.own.metadata)
-                && waits(one)
-                && self.next_place(one, (shared, roster)).as_ref() == Some(shared)
-        };
-        let all = self.caches.environments.all();
-        let mut queue: Vec<&EphemeralEnvironment> =
-            all.iter().filter_map(|one| one.0.as_ref().ok()).filter(earlier).collect();
-        queue.sort_by_key(|one| age(&one.metadata));
-        queue.iter().filter_map(|one| EnvironmentName::new(one.metadata.name.clone()?).ok()).collect()
+        let own = (look.own.metadata.creation_timestamp.clone(), look.identity.uid.as_str());
+        let mut queue = self.caches.environments.all();
+        queue.retain(|one| {
+            (one.created.clone(), &*one.uid) < own
+                && !one.deleting
+                && one.of.as_ref().is_some_and(|known| {
+                    known.waits_for_place
+                        && self.next_place(&one.uid, &known.template, (shared, roster)).as_ref()
+                            == Some(shared)
+                })
+        });
+        queue.sort_by_key(|one| (one.created.clone(), one.uid.clone()));
+        queue.iter().filter_map(|one| EnvironmentName::new(one.name()).ok()).collect()
     }
 
     /// Finds where an environment is to take its next place: only there it stands in a queue. Places are taken in the
     /// order of the shared components' names.
-    fn next_place(&self, one: &EphemeralEnvironment, seen: (&SharedName, &Roster)) -> Option<SharedName> {
-        let template = self.caches.template(&one.spec.template);
+    fn next_place(
+        &self,
+        environment: &str,
+        template: &str,
+        seen: (&SharedName, &Roster),
+    ) -> Option<SharedName> {
+        let template = self.caches.template(template);
         let wanted = wanted(template.as_ref().and_then(|template| template.0.as_ref().ok()));
         let mut places: Vec<(SharedName, ComponentName)> =
             wanted.into_iter().map(|(component, shared)| (shared, component)).collect();
         places.sort();
-        let own = Uid::new(one.metadata.uid.clone()?).ok()?;
+        let own = Uid::new(environment).ok()?;
         let holds = |(shared, component): &(SharedName, ComponentName)| {
             if shared == seen.0 {
                 return seen.1.holds(&own, component);
@@ -357,9 +356,7 @@ impl Observer {
     pub(super) fn shared_jobs(&self, owner: &Uid, component: &ComponentName) -> Vec<JobView> {
         let pods = self.caches.pods_of(owner.as_str());
         let all = self.caches.jobs_of(owner.as_str());
-        let here = all
-            .iter()
-            .filter(|job| job.metadata.namespace.as_deref() == Some(self.shared_namespace.as_str()));
+        let here = all.iter().filter(|job| job.namespace() == self.shared_namespace.as_str());
         let own = here.filter_map(|job| super::fold::view(job, &pods)).filter(|(of, _)| of == component);
         own.map(|(_, view)| view).collect()
     }

@@ -26,7 +26,7 @@ impl Durations {
     ) -> Option<Duration> {
         let mut begun = self.lock();
         let of = begun.entry(key.clone()).or_default();
-        match (from, to) {
+        let took = match (from, to) {
             // A further attempt belongs to the same deploy: it began with the first.
             ("Pending", "Submitting") => {
                 of.entry(component.clone()).or_insert_with(Instant::now);
@@ -38,7 +38,11 @@ impl Durations {
                 None
             }
             _ => None,
+        };
+        if of.is_empty() {
+            begun.remove(key);
         }
+        took
     }
 
     /// Forgets an environment that is gone.
@@ -67,5 +71,6 @@ mod tests {
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(moved("Settling", "Ready"), Some(Duration::from_secs(7)));
         assert_eq!(moved("Settling", "Ready"), None);
+        assert!(durations.lock().is_empty(), "what is ready is not remembered");
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     clock::{Clock, ServerClock},
     config::Settings as ConfigSettings,
-    controller::{Caches, queue::queue},
+    controller::{Caches, kept::parsed, queue::queue},
     leader::Leadership,
     telemetry::trace::{self, Source, Tracer, receiver::Receiver},
 };
@@ -136,7 +136,8 @@ impl Stage {
         caches.namespaces.apply(Event::InitDone);
         caches.jobs.apply(Event::Init);
         if let Some(job) = job {
-            caches.jobs.apply(Event::InitApply(serde_json::from_value(job).unwrap()));
+            let job: parsed::Job = serde_json::from_value(job).unwrap();
+            caches.jobs.apply(Event::InitApply(job.into()));
         }
         caches.jobs.apply(Event::InitDone);
         caches.pods.apply(Event::Init);

@@ -192,7 +192,7 @@ impl Trails {
     ) {
         let mut open = self.lock();
         let Some(trail) = open.get_mut(key) else { return };
-        let Some(job) = trail.jobs.remove(component).or_else(|| unseen(&trail.root)) else { return };
+        let Some(job) = taken(&mut trail.jobs, component).or_else(|| unseen(&trail.root)) else { return };
         let name = match job.op {
             Op::Deploy => "deploy job",
             Op::Undeploy => "undeploy job",
@@ -202,7 +202,7 @@ impl Trails {
         let mut span = Span::new(name, &job.place, job.parent, job.began, at)
             .with(K8S_JOB_NAME, &job.name)
             .with("petri.component", component)
-            .linked(trail.failed.remove(component))
+            .linked(taken(&mut trail.failed, component))
             .failed(failure);
         if let Some(namespace) = &job.namespace {
             span = span.with(K8S_NAMESPACE_NAME, namespace);
@@ -219,7 +219,7 @@ impl Trails {
     fn settled(&self, key: &Key, component: &ComponentName, failure: Option<&'static str>, at: SystemTime) {
         let mut open = self.lock();
         let Some(trail) = open.get_mut(key) else { return };
-        let Some((began, job)) = trail.settling.remove(component) else { return };
+        let Some((began, job)) = taken(&mut trail.settling, component) else { return };
         let id = job.trace_id();
         let place = trace::place(id, trace::fresh(id), job.is_sampled());
         let parent = if id == trail.root.trace_id() { trail.root.span_id() } else { job.span_id() };
@@ -235,6 +235,16 @@ impl Trails {
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Trail>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Takes an entry out. A map that becomes empty keeps its node, which is larger than all else of a trail that rests: it
+/// goes, too.
+fn taken<T>(map: &mut BTreeMap<ComponentName, T>, component: &ComponentName) -> Option<T> {
+    let taken = map.remove(component);
+    if map.is_empty() {
+        *map = BTreeMap::new();
+    }
+    taken
 }
 
 /// The first rollout of a life has no beginning to be told by: until there are two, the root is the generation's.

@@ -27,7 +27,7 @@ use super::sharing::redis;
 use super::{Case, case, hooks, releases};
 use crate::petri::{Error, MANAGEMENT, Petri, namespace_of, summary};
 use process::Found;
-pub(super) use used::{EVERYWHERE, OWN, Right, SHARED, WORKLOAD, granted, show, used};
+pub(super) use used::{EVERYWHERE, OWN, Right, SHARED, WORKLOAD, granted, needed, show, used};
 
 /// How long anything may take after a fault is over.
 const PATIENCE: Duration = Duration::from_secs(150);

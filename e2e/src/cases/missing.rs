@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::audit::Audit;
 use super::bad_input::{cleaned, environment};
-use super::faults::{EVERYWHERE, OWN, Right, SHARED, WORKLOAD, granted, show, used};
+use super::faults::{EVERYWHERE, OWN, Right, SHARED, WORKLOAD, granted, needed, show, used};
 use super::invariants::OPERATOR;
 use crate::petri::{Error, MANAGEMENT, Petri, is_ready, story};
 
@@ -78,20 +78,30 @@ pub async fn acts(petri: &Petri<'_>) -> Result<String, Error> {
 
 /// Takes the rights to watch away, one kind after the other, from an operator that begins.
 pub async fn watches(petri: &Petri<'_>) -> Result<String, Error> {
-    let (mut named, mut broken) = (0, Vec::new());
-    let granted = granted(petri).await?;
-    let watched =
-        granted.iter().filter(|right| right.1 == "watch" && (right.0 == EVERYWHERE || right.0 == OWN));
-    for right in watched {
-        match blind(petri, right).await? {
-            None => named += 1,
-            Some(what) => broken.push(format!("{}: {what}", show(right))),
+    let mut broken = Vec::new();
+    let watched = watched(petri).await?;
+    for right in &watched {
+        if let Some(what) = blind(petri, right).await? {
+            broken.push(format!("{}: {what}", show(right)));
         }
     }
-    if !broken.is_empty() {
-        return Err(Error::Wrong(broken.join("\n")));
+    match (broken.is_empty(), watched.is_empty()) {
+        (true, false) => Ok(format!("{} rights to watch named when they are missing", watched.len())),
+        (true, true) => Err(Error::Wrong("no right to watch was used".to_owned())),
+        (false, _) => Err(Error::Wrong(broken.join("\n"))),
     }
-    Ok(format!("{named} rights to watch named when they are missing"))
+}
+
+/// Begins an operator with every right, and returns those to watch that it used.
+async fn watched(petri: &Petri<'_>) -> Result<BTreeSet<Right>, Error> {
+    let granted = granted(petri).await?;
+    let mut audit = Audit::from_now(petri.lab.audit_log())?;
+    replace(petri).await?;
+    until_readiness(petri, |text| text.contains("synced") && !text.contains("waiting")).await?;
+    let requests = audit.news()?;
+    // A watch that goes on is in the log with its first stage only.
+    let rights = requests.iter().filter(|one| one.is_by(OPERATOR) && one.verb == "watch");
+    Ok(rights.filter_map(|one| needed(one, &granted)).collect())
 }
 
 /// Lives one environment with every right, and returns those that were asked for.
@@ -188,25 +198,37 @@ async fn blind(petri: &Petri<'_>, right: &Right) -> Result<Option<String>, Error
     let seen = blindly(petri, right).await;
     taken.give_back(petri).await?;
     let seen = seen?;
-    let started = Instant::now();
-    while !readiness(petri).await.is_ok_and(|text| !text.contains("right missing")) {
-        if started.elapsed() > LIFE_MAX {
-            return Ok(Some("readiness does not come back when the right does".to_owned()));
-        }
-        tokio::time::sleep(LOOK).await;
-    }
+    until_readiness(petri, |text| !text.contains("right missing")).await?;
     Ok(seen)
 }
 
-async fn blindly(petri: &Petri<'_>, right: &Right) -> Result<Option<String>, Error> {
-    let pods: Api<Pod> = Api::namespaced(petri.lab.client(), MANAGEMENT);
-    for pod in pods.list(&own()).await? {
-        pods.delete(
-            pod.metadata.name.as_deref().unwrap_or_default(),
-            &DeleteParams::default().grace_period(1),
-        )
-        .await?;
+/// Waits until the operator is ready and says what is asked for.
+async fn until_readiness(petri: &Petri<'_>, says: impl Fn(&str) -> bool) -> Result<(), Error> {
+    let started = Instant::now();
+    loop {
+        let found = readiness(petri).await;
+        if found.as_ref().is_ok_and(|text| says(text)) {
+            return Ok(());
+        }
+        if started.elapsed() > LIFE_MAX {
+            return Err(Error::Wrong(format!("readiness stays at {found:?}")));
+        }
+        tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Takes the operator's pods away; the Deployment makes another.
+async fn replace(petri: &Petri<'_>) -> Result<(), Error> {
+    let pods: Api<Pod> = Api::namespaced(petri.lab.client(), MANAGEMENT);
+    let params = DeleteParams::default().grace_period(1);
+    for pod in pods.list(&own()).await? {
+        pods.delete(pod.metadata.name.as_deref().unwrap_or_default(), &params).await?;
+    }
+    Ok(())
+}
+
+async fn blindly(petri: &Petri<'_>, right: &Right) -> Result<Option<String>, Error> {
+    replace(petri).await?;
     let (started, mut last) = (Instant::now(), String::new());
     while started.elapsed() < LIFE_MAX {
         // Who is not ready answers with status 503, which is an error to the client that holds the text all the same.
@@ -234,10 +256,11 @@ async fn readiness(petri: &Petri<'_>) -> Result<String, Error> {
     let pods = pods.list(&own()).await?;
     let alive = pods.items.iter().find(|pod| pod.metadata.deletion_timestamp.is_none());
     let name = alive.and_then(|pod| pod.metadata.name.clone()).unwrap_or_default();
+    let client = petri.lab.cluster().client_without_retries()?;
     let uri = format!("/api/v1/namespaces/{MANAGEMENT}/pods/{name}:8081/proxy/readyz");
     let request = Request::get(uri).body(Vec::new()).map_err(|error| Error::Wrong(error.to_string()))?;
     // A pod that ends under the request leaves it without an answer, for minutes.
-    match tokio::time::timeout(ANSWER_MAX, petri.lab.client().request_text(request)).await {
+    match tokio::time::timeout(ANSWER_MAX, client.request_text(request)).await {
         Ok(text) => Ok(text?),
         Err(_) => Err(Error::Wrong(format!("/readyz of {name} gave no answer"))),
     }

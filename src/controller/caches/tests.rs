@@ -1,14 +1,32 @@
 use super::*;
+use crate::controller::kept::parsed;
 use kube::runtime::watcher::Event::Apply;
+use petri_crds::meta::LABEL_ENVIRONMENT_UID;
 use serde_json::{Value, json};
 
 fn of<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).unwrap()
 }
 
-fn environment(name: &str, uid: &str, template: &str) -> Guarded<EphemeralEnvironment> {
-    of(json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment",
+fn kept<P: serde::de::DeserializeOwned, K: From<P>>(object: Value) -> K {
+    of::<P>(object).into()
+}
+
+fn job(object: Value) -> Kept<kept::Job> {
+    kept::<parsed::Job, _>(object)
+}
+
+fn namespace(object: Value) -> Kept<kept::Namespace> {
+    kept::<parsed::Namespace, _>(object)
+}
+
+fn environment(name: &str, uid: &str, template: &str) -> Environment {
+    read(json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment",
               "metadata": {"namespace": "petri-system", "name": name, "uid": uid}, "spec": {"template": template}}))
+}
+
+fn read(object: Value) -> Environment {
+    kept::<Guarded<parsed::Environment>, _>(object)
 }
 
 fn owned(namespace: &str, name: &str, uid: &str) -> Value {
@@ -41,17 +59,16 @@ fn an_environment_that_changes_its_template_is_found_by_the_new_one_only() {
 #[test]
 fn what_carries_an_environments_uid_wakes_it_and_what_carries_a_strangers_nobody() {
     let caches = caches();
-    let job: Job = of(owned("petri-env-1", "petri-deploy-x", "uid-b"));
-    assert_eq!(caches.woken_by_owned(&job), [Key::environment("b")]);
-    let stranger: Job = of(owned("petri-env-1", "petri-deploy-x", "uid-z"));
-    assert!(caches.woken_by_owned(&stranger).is_empty());
-    assert!(caches.woken_by_owned(&Job::default()).is_empty());
+    let woken = |object| caches.woken_by_owned(&job(object));
+    assert_eq!(woken(owned("petri-env-1", "petri-deploy-x", "uid-b")), [Key::environment("b")]);
+    assert!(woken(owned("petri-env-1", "petri-deploy-x", "uid-z")).is_empty());
+    assert!(woken(json!({"metadata": {"name": "petri-deploy-x"}})).is_empty());
 }
 
 #[test]
 fn a_workload_wakes_the_environment_that_its_namespace_is_labelled_with() {
     let caches = caches();
-    caches.namespaces.apply(Apply(of(json!({"metadata": {
+    caches.namespaces.apply(Apply(namespace(json!({"metadata": {
         "name": "petri-env-1", "labels": {LABEL_ENVIRONMENT_UID: "uid-c"}}}))));
     let workload = |namespace: &str| Workload {
         kind: WorkloadKind::StatefulSet,
@@ -79,7 +96,7 @@ fn a_workload_wakes_the_environment_that_its_namespace_is_labelled_with() {
 #[test]
 fn a_pod_wakes_when_it_begins_to_complain_and_when_it_ends_to_and_is_told_by_its_workload() {
     let caches = caches();
-    caches.namespaces.apply(Apply(of(json!({"metadata": {
+    caches.namespaces.apply(Apply(namespace(json!({"metadata": {
         "name": "petri-env-1", "labels": {LABEL_ENVIRONMENT_UID: "uid-c"}}}))));
     let told = |why: &str| Told { why: why.to_owned(), cause: None };
     let pod = |version: &str, told: Option<Told>| WorkloadPod {
@@ -119,20 +136,18 @@ fn a_provider_wakes_itself_and_the_shared_components_made_from_it() {
 #[test]
 fn an_object_that_does_not_decode_is_kept_with_its_error_and_still_woken() {
     let caches = caches();
-    let bad: Guarded<EphemeralEnvironment> = of(
-        json!({"metadata": {"namespace": "petri-system", "name": "bad", "uid": "uid-bad"}, "spec": {"template": 5}}),
-    );
-    caches.environments.apply(Apply(bad));
-    assert!(caches.environment("bad").unwrap().0.is_err());
+    let bad = json!({"metadata": {"namespace": "petri-system", "name": "bad", "uid": "uid-bad"}, "spec": {"template": 5}});
+    caches.environments.apply(Apply(read(bad)));
+    assert!(caches.environment("bad").unwrap().of.is_none());
     assert_eq!(caches.at_start().last(), Some(&(Lane::Start, Key::environment("bad"))));
-    assert_eq!(caches.woken_by_owned(&of::<Job>(owned("x", "y", "uid-bad"))), [Key::environment("bad")]);
+    assert_eq!(caches.woken_by_owned(&job(owned("x", "y", "uid-bad"))), [Key::environment("bad")]);
 }
 
 #[test]
 fn after_a_start_what_has_something_to_do_overtakes_what_rests() {
     let caches = Caches::new("petri-system");
     let add = |name: &str, generation: i64, status: Value| {
-        caches.environments.apply(Apply(of(json!({
+        caches.environments.apply(Apply(read(json!({
             "apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment", "spec": {"template": "small"},
             "metadata": {"namespace": "petri-system", "name": name, "generation": generation}, "status": status,
         }))));
@@ -151,9 +166,9 @@ fn after_a_start_what_has_something_to_do_overtakes_what_rests() {
 #[test]
 fn jobs_are_found_by_the_environments_uid_in_all_namespaces() {
     let caches = caches();
-    caches.jobs.apply(Apply(of(owned("petri-env-1", "deploy", "uid-a"))));
-    caches.jobs.apply(Apply(of(owned("petri-shared", "provision", "uid-a"))));
-    caches.jobs.apply(Apply(of(owned("petri-env-2", "deploy", "uid-b"))));
+    caches.jobs.apply(Apply(job(owned("petri-env-1", "deploy", "uid-a"))));
+    caches.jobs.apply(Apply(job(owned("petri-shared", "provision", "uid-a"))));
+    caches.jobs.apply(Apply(job(owned("petri-env-2", "deploy", "uid-b"))));
     assert_eq!(caches.jobs_of("uid-a").len(), 2);
     assert!(caches.pods_of("uid-a").is_empty());
 }

@@ -1,5 +1,8 @@
 use super::*;
-use crate::{clock::Clock, controller::queue::queue};
+use crate::{
+    clock::Clock,
+    controller::{Guarded, kept::parsed, queue::queue},
+};
 use kube::runtime::watcher::Event;
 use std::sync::{
     Mutex,
@@ -72,12 +75,12 @@ fn start(slow: Slow, leadership: Leadership, workers: usize) -> Running {
 /// Ends the first lists; `environments` are in them.
 fn sync(caches: &Caches, environments: &[&str]) {
     for name in environments {
-        let environment = serde_json::from_value(serde_json::json!({
+        let environment: Guarded<parsed::Environment> = serde_json::from_value(serde_json::json!({
             "apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment",
             "metadata": {"namespace": "petri-system", "name": name, "uid": name}, "spec": {"template": "t"},
         }))
         .unwrap();
-        caches.environments.apply(Event::InitApply(environment));
+        caches.environments.apply(Event::InitApply(environment.into()));
     }
     caches.sync_all();
 }

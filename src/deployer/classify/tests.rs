@@ -67,3 +67,33 @@ fn the_cause_that_helm_hides_in_a_log_line_is_put_behind_its_error() {
                   Error: failed to delete release: x\n";
     assert_eq!(error_text(stderr), "failed to delete release: x: [no matches for kind \"A\"]");
 }
+
+#[test]
+fn a_helm_that_had_to_end_early_says_what_it_waited_for() {
+    let waits = |name: &str| {
+        format!(
+            "level=DEBUG msg=\"waiting for resource\" namespace=hooks name={name} kind=Job expectedStatus=Current \
+             actualStatus=InProgress\n"
+        )
+    };
+    let done =
+        "level=DEBUG msg=\"all resources achieved desired status\" desiredStatus=Current resourceCount=1\n";
+    let stderr = format!("{}{done}{}Error: context canceled\n", waits("before"), waits("after"));
+    let told = ended_in(Stage::Release, Ended::Deadline, "helm install", &stderr);
+    assert_eq!(told.reason, FailureReason::HookFailed);
+    assert_eq!(told.message, "no time is left for helm install: it waited for Job after (InProgress)");
+    let removal = ended_in(Stage::Removal, Ended::Deadline, "helm uninstall", &stderr);
+    assert_eq!(removal.reason, FailureReason::JobDeadline);
+    assert!(removal.message.ends_with("Job after (InProgress)"), "{removal}");
+    // What was waited for before is not what was waited for last.
+    let told =
+        ended_in(Stage::Release, Ended::Deadline, "helm install", &format!("{}{done}", waits("before")));
+    assert_eq!(told, Failure::ended(Ended::Deadline, "helm install"));
+    let stopped = ended_in(Stage::Release, Ended::Stopped, "helm install", &stderr);
+    assert_eq!(stopped, Failure::ended(Ended::Stopped, "helm install"));
+}
+
+#[test]
+fn an_error_without_its_word_is_all_that_is_no_debugging() {
+    assert_eq!(error_text("level=DEBUG msg=x\nsomething broke\nlevel=DEBUG msg=y\n"), "something broke");
+}

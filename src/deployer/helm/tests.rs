@@ -65,7 +65,7 @@ async fn an_upgrade_forgets_old_values_and_puts_names_behind_the_options() {
     let released = stand.helm.upgrade(Path::new("/charts/api"), &values).await.expect("upgraded");
     assert_eq!(released, Released { revision: 3, manifest: "--- x".to_owned() });
     stand.check(
-        "upgrade --server-side=true --reset-values --namespace petri-env-0123abcd --timeout TIME --force-conflicts \
+        "upgrade --debug --server-side=true --reset-values --namespace petri-env-0123abcd --timeout TIME --force-conflicts \
          --skip-crds --wait=hookOnly --output=json --values /tmp/a.yaml --values /tmp/b.yaml \
          --set=memory=1073741824 -- pr-1-api /charts/api",
     );

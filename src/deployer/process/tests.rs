@@ -22,12 +22,16 @@ async fn a_program_that_ends_gives_its_output_and_its_verdict() {
 #[tokio::test]
 async fn at_the_deadline_a_program_is_asked_to_end_and_may_say_a_last_word() {
     let file = std::env::temp_dir().join(format!("petri-process-{}", std::process::id()));
-    let script = format!("trap 'echo last >{}; exit 0' TERM; while :; do sleep 0.05; done", file.display());
+    let script = format!(
+        "trap 'echo last >{}; echo said >&2; exit 0' TERM; while :; do sleep 0.05; done",
+        file.display()
+    );
     let (_keep, stop) = watch::channel(false);
     let limits = Limits::new(Duration::from_millis(300), stop);
     let started = Instant::now();
     let error = run(&mut sh(&script), &limits).await.expect_err("ended early");
-    assert!(matches!(error, ProcessError::Ended { ended: Ended::Deadline, .. }), "{error}");
+    let ProcessError::Ended { ended: Ended::Deadline, stderr, .. } = &error else { panic!("{error}") };
+    assert_eq!(stderr, "said\n");
     assert!(started.elapsed() < GRACE, "it did not wait for the kill");
     assert_eq!(std::fs::read_to_string(&file).expect("the last word"), "last\n");
     std::fs::remove_file(&file).expect("removed");

@@ -1,20 +1,24 @@
 use super::*;
+use crate::controller::kept::parsed;
+use petri_machines::job::Op;
 use serde_json::{Value, json};
 
-fn job(conditions: Value) -> Job {
-    serde_json::from_value(json!({
+fn job(conditions: Value) -> Kept<Job> {
+    let read: parsed::Job = serde_json::from_value(json!({
         "metadata": {"name": "petri-deploy-x", "uid": "j", "annotations": {"petri.run/serial": "7"},
             "labels": {"petri.run/component": "api", "petri.run/op": "deploy"}},
         "status": {"conditions": conditions},
     }))
-    .unwrap()
+    .unwrap();
+    read.into()
 }
 
-fn pod(owner: &str, status: Value) -> Arc<Pod> {
+fn pod(owner: &str, status: Value) -> Arc<Kept<Pod>> {
     let owner =
         json!({"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": owner, "controller": true});
     let pod = json!({"metadata": {"name": "p", "ownerReferences": [owner]}, "status": status});
-    Arc::new(serde_json::from_value(pod).unwrap())
+    let read: parsed::Pod = serde_json::from_value(pod).unwrap();
+    Arc::new(read.into())
 }
 
 fn terminated(state: Value) -> Value {
@@ -27,7 +31,7 @@ fn waiting(reason: &str, message: &str) -> Value {
         "restartCount": 0, "state": {"waiting": {"reason": reason, "message": message}}}]})
 }
 
-fn check(conditions: Value, pods: &[Arc<Pod>], expected: &str) {
+fn check(conditions: Value, pods: &[Arc<Kept<Pod>>], expected: &str) {
     let (component, view) = view(&job(conditions), pods).expect("ours");
     assert_eq!((component.as_str(), view.serial, view.op), ("api", 7, Op::Deploy));
     let found = match view.state {
@@ -102,10 +106,11 @@ fn a_pod_that_cannot_start_says_why_and_one_that_starts_says_nothing() {
 
 #[test]
 fn a_job_without_our_labels_is_not_looked_at() {
-    let mut stranger = job(json!([]));
-    stranger.metadata.annotations = None;
+    let ours = job(json!([]));
+    assert!(view(&ours, &[]).is_some());
+    let (mut stranger, mut other) = (ours.clone(), ours);
+    stranger.of.serial = None;
     assert!(view(&stranger, &[]).is_none());
-    let mut other = job(json!([]));
-    other.metadata.labels.as_mut().unwrap().insert("petri.run/op".to_owned(), "backup".to_owned());
+    other.of.op = None;
     assert!(view(&other, &[]).is_none());
 }

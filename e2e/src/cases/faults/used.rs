@@ -87,9 +87,14 @@ fn rights(place: &'static str, rule: &PolicyRule) -> Vec<Right> {
     all
 }
 
-/// Returns the right that a request needed: the widest one granted.
+/// Returns the right that a request used that has ended.
 pub(in crate::cases) fn used(request: &Request, granted: &BTreeSet<Right>) -> Option<Right> {
-    let object = request.object().filter(|_| request.is_complete())?;
+    needed(request, granted).filter(|_| request.is_complete())
+}
+
+/// Returns the right that a request needs: the widest one granted.
+pub(in crate::cases) fn needed(request: &Request, granted: &BTreeSet<Right>) -> Option<Right> {
+    let object = request.object()?;
     let place = match object.namespace.as_str() {
         "" => EVERYWHERE,
         MANAGEMENT => OWN,
