@@ -13,7 +13,10 @@ use petri_crds::{
     EnvironmentTemplate, Phase, SharedComponent, SharedComponentProvider, meta::SHARED_NAMESPACE,
 };
 use petri_machines::names::{JobName, Uid};
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 use tokio::sync::Notify;
 
 /// An own object that may not decode: one bad object must not hide the others.
@@ -218,6 +221,22 @@ impl Caches {
     }
 }
 
+/// How long news of what goes waits for more of it: much happens then, and little of it matters.
+const LULL: Duration = Duration::from_secs(1);
+
+/// Who must look when something changed, and how soon at the latest.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Woken {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) after: Duration,
+}
+
+impl From<Vec<Key>> for Woken {
+    fn from(keys: Vec<Key>) -> Self {
+        Self { keys, after: Duration::ZERO }
+    }
+}
+
 /// Who must look when something changed. An owner that is not known yet need not be woken: its own arrival will.
 impl Caches {
     /// Returns every object that is reconciled, with its lane after a start: an environment that has something to do
@@ -276,21 +295,31 @@ impl Caches {
         object.owner().map(|uid| self.woken_by_uid(uid)).unwrap_or_default()
     }
 
-    pub(crate) fn woken_by_workload(&self, workload: &Workload) -> Vec<Key> {
+    /// A Job and its pod wake whom they work for; the namespace's own end is what matters where that has begun.
+    pub(crate) fn woken_by_job<T>(&self, object: &Kept<T>) -> Woken {
+        let goes = self.namespace(object.namespace()).is_some_and(|namespace| namespace.deleting);
+        Woken { keys: self.woken_by_owned(object), after: if goes { LULL } else { Duration::ZERO } }
+    }
+
+    pub(crate) fn woken_by_workload(&self, workload: &Workload) -> Woken {
         self.woken_by_namespace(&workload.namespace)
     }
 
     /// A pod that complains wakes, and one that complained; others tell nothing that their workload does not.
-    pub(crate) fn woken_by_pod(&self, pod: &WorkloadPod) -> Vec<Key> {
-        if pod.told.is_some() { self.woken_by_namespace(&pod.namespace) } else { Vec::new() }
+    pub(crate) fn woken_by_pod(&self, pod: &WorkloadPod) -> Woken {
+        if pod.told.is_some() { self.woken_by_namespace(&pod.namespace) } else { Vec::new().into() }
     }
 
-    fn woken_by_namespace(&self, namespace: &str) -> Vec<Key> {
+    fn woken_by_namespace(&self, namespace: &str) -> Woken {
         if namespace == self.shared_namespace {
             // Whose a workload there is, only an inventory tells; there are few shared components.
-            return named(Kind::SharedComponent, &self.shared_components.all());
+            return named(Kind::SharedComponent, &self.shared_components.all()).into();
         }
-        self.namespace(namespace).map(|namespace| self.woken_by_owned(&*namespace)).unwrap_or_default()
+        let Some(namespace) = self.namespace(namespace) else { return Vec::new().into() };
+        // Who leaves asks no workload whether it is ready.
+        let owners = namespace.owner().map(|uid| self.environments.group(&by_uid(uid))).unwrap_or_default();
+        let goes = namespace.deleting || owners.iter().any(|owner| owner.deleting);
+        Woken { keys: self.woken_by_owned(&*namespace), after: if goes { LULL } else { Duration::ZERO } }
     }
 
     fn woken_by_uid(&self, environment_uid: &str) -> Vec<Key> {

@@ -2,7 +2,7 @@
 use crate::{
     client::{Progress, Stamp},
     clock::Clock,
-    controller::{Key, queue::Wakes},
+    controller::{caches::Woken, queue::Wakes},
     error::causes,
 };
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -64,13 +64,13 @@ impl Watched {
     }
 }
 
-/// Watches for ever. `take` gets each event and returns the keys to wake.
-pub async fn watch<K>(
+/// Watches for ever. `take` gets each event and returns whom to wake.
+pub(super) async fn watch<K>(
     watched: Watched,
     api: Api<K>,
     selector: Option<&'static str>,
     wakes: Wakes,
-    mut take: impl FnMut(Event<K>) -> Vec<Key>,
+    mut take: impl FnMut(Event<K>) -> Vec<Woken>,
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -86,7 +86,9 @@ pub async fn watch<K>(
                         info!(watch = watched.plural, "watch delivers again");
                     }
                     pauses = backoff().build();
-                    take(event).into_iter().for_each(|key| wakes.now(key));
+                    for Woken { keys, after } in take(event) {
+                        keys.into_iter().for_each(|key| wakes.after(key, after));
+                    }
                 }
                 Err(error) if config.initial_list_strategy != lists() && lacks_streaming_lists(&error) => {
                     info!(watch = watched.plural, "the server has no streaming lists: listing in pages");

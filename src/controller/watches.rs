@@ -4,7 +4,7 @@ use crate::{
     controller::{
         Caches, Guarded, Key, WorkloadKind,
         cache::{Cache, Cached},
-        caches::WORKLOAD_PODS,
+        caches::{WORKLOAD_PODS, Woken},
         kept::{Kept, parsed},
         queue::Wakes,
         watch::{SILENCE_MAX, Watched, watch},
@@ -67,23 +67,27 @@ impl Watches {
             "environmenttemplates",
             own,
             |c| &c.templates,
-            |caches, template| caches.woken_by_template(&template.name_any()),
+            |caches, template| caches.woken_by_template(&template.name_any()).into(),
         );
         watches.own::<SharedComponent>(
             "sharedcomponents",
             own,
             |c| &c.shared_components,
-            Caches::woken_by_shared,
+            |caches, it| caches.woken_by_shared(it).into(),
         );
         watches.own::<SharedComponentProvider>(
             "sharedcomponentproviders",
             own,
             |c| &c.providers,
-            |caches, it| caches.woken_by_provider(&it.name_any()),
+            |caches, it| caches.woken_by_provider(&it.name_any()).into(),
         );
-        watches.managed::<parsed::Namespace, _>("namespaces", |c| &c.namespaces);
-        watches.managed::<parsed::Job, _>("jobs", |c| &c.jobs);
-        watches.managed::<parsed::Pod, _>("pods", |c| &c.pods);
+        watches.managed::<parsed::Namespace, _>(
+            "namespaces",
+            |c| &c.namespaces,
+            |caches, it| caches.woken_by_owned(it).into(),
+        );
+        watches.managed::<parsed::Job, _>("jobs", |c| &c.jobs, Caches::woken_by_job);
+        watches.managed::<parsed::Pod, _>("pods", |c| &c.pods, Caches::woken_by_job);
         WorkloadKind::ALL.into_iter().for_each(|kind| watches.workloads(kind, scope));
         watches.workload_pods(scope);
         watches
@@ -100,7 +104,7 @@ impl Watches {
             None,
             |c| &c.environments,
             keep,
-            |_, one| vec![Key::environment(one.name())],
+            |_, one| vec![Key::environment(one.name())].into(),
         );
     }
 
@@ -109,7 +113,7 @@ impl Watches {
         plural: &'static str,
         namespace: &str,
         cache: fn(&Caches) -> &Cache<Guarded<K>>,
-        woken: fn(&Caches, &Guarded<K>) -> Vec<Key>,
+        woken: fn(&Caches, &Guarded<K>) -> Woken,
     ) where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + CustomResourceExt,
         K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
@@ -119,15 +123,19 @@ impl Watches {
         self.spawn(watched, api, None, cache, |object| Some(stripped(object)), woken);
     }
 
-    fn managed<K, T>(&mut self, plural: &'static str, cache: fn(&Caches) -> &Cache<Kept<T>>)
-    where
+    fn managed<K, T>(
+        &mut self,
+        plural: &'static str,
+        cache: fn(&Caches) -> &Cache<Kept<T>>,
+        woken: fn(&Caches, &Kept<T>) -> Woken,
+    ) where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
         Kept<T>: From<K> + Cached,
     {
         let watched = Watched::new(plural, None, self.clock);
         let api = Api::all(watched.client(&self.client));
         let keep = |read: K| Some(Kept::from(read));
-        self.spawn(watched, api, Some(MANAGED), cache, keep, Caches::woken_by_owned);
+        self.spawn(watched, api, Some(MANAGED), cache, keep, woken);
     }
 
     fn workloads(&mut self, kind: WorkloadKind, scope: &Scope) {
@@ -155,7 +163,7 @@ impl Watches {
         selector: Option<&'static str>,
         cache: impl Fn(&Caches) -> &Cache<T> + Send + 'static,
         keep: impl Fn(K) -> Option<T> + Send + 'static,
-        woken: fn(&Caches, &T) -> Vec<Key>,
+        woken: fn(&Caches, &T) -> Woken,
     ) where
         K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     {
@@ -167,7 +175,7 @@ impl Watches {
             if complete {
                 caches.list_arrived();
             }
-            changed.iter().flat_map(|object| woken(&caches, object)).collect()
+            changed.iter().map(|object| woken(&caches, object)).collect()
         };
         self.tasks.spawn(watch(watched.clone(), api, selector, self.wakes.clone(), take));
         self.watched.push(watched);

@@ -85,12 +85,44 @@ fn a_workload_wakes_the_environment_that_its_namespace_is_labelled_with() {
         refused: None,
         deleting: false,
     };
-    assert_eq!(caches.woken_by_workload(&workload("petri-env-1")), [Key::environment("c")]);
-    assert!(caches.woken_by_workload(&workload("petri-env-2")).is_empty());
+    assert_eq!(caches.woken_by_workload(&workload("petri-env-1")), vec![Key::environment("c")].into());
+    assert_eq!(caches.woken_by_workload(&workload("petri-env-2")), Vec::new().into());
     caches.workloads_of(WorkloadKind::StatefulSet).apply(Apply(workload("petri-env-1")));
     assert_eq!(caches.workloads_in("petri-env-1").len(), 1);
     assert!(caches.workload(WorkloadKind::StatefulSet, "petri-env-1", "db").is_some());
     assert!(caches.workload(WorkloadKind::Deployment, "petri-env-1", "db").is_none());
+}
+
+#[test]
+fn what_is_in_a_namespace_that_goes_waits_for_more_news_and_an_undeploy_job_before_does_not() {
+    let caches = caches();
+    let place = |deleted: Value| {
+        let place = namespace(json!({"metadata": {"name": "petri-env-1", "deletionTimestamp": deleted,
+            "labels": {LABEL_ENVIRONMENT_UID: "uid-c"}}}));
+        caches.namespaces.apply(Apply(place));
+    };
+    let told = || Told { why: "no image".to_owned(), cause: None };
+    let pod = || WorkloadPod {
+        namespace: "petri-env-1".to_owned(),
+        name: "db-0".to_owned(),
+        resource_version: "1".to_owned(),
+        workload: ("StatefulSet", "db".to_owned()),
+        told: Some(told()),
+    };
+    let soon = || {
+        let job = caches.woken_by_job(&job(owned("petri-env-1", "petri-undeploy-x", "uid-c")));
+        let pod = caches.woken_by_pod(&pod());
+        assert_eq!((&job.keys, &pod.keys), (&vec![Key::environment("c")], &vec![Key::environment("c")]));
+        (job.after.is_zero(), pod.after.is_zero())
+    };
+    place(Value::Null);
+    assert_eq!(soon(), (true, true));
+    let leaves = json!({"metadata": {"namespace": "petri-system", "name": "c", "uid": "uid-c",
+        "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"template": "big"}});
+    caches.environments.apply(Apply(read(leaves)));
+    assert_eq!(soon(), (true, false));
+    place(json!("2026-01-01T00:00:00Z"));
+    assert_eq!(soon(), (false, false));
 }
 
 #[test]
@@ -108,7 +140,7 @@ fn a_pod_wakes_when_it_begins_to_complain_and_when_it_ends_to_and_is_told_by_its
     };
     let woken = |pod: WorkloadPod| -> Vec<Key> {
         let changed = caches.workload_pods.apply(Apply(pod));
-        changed.iter().flat_map(|pod| caches.woken_by_pod(pod)).collect()
+        changed.iter().flat_map(|pod| caches.woken_by_pod(pod).keys).collect()
     };
     assert!(woken(pod("1", None)).is_empty());
     assert_eq!(woken(pod("2", Some(told("no image")))), [Key::environment("c")]);
