@@ -183,6 +183,13 @@ async fn restart(petri: &Petri<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// Asks for so many operators.
+async fn scale(petri: &Petri<'_>, replicas: u32) -> Result<(), Error> {
+    let replicas = format!("--replicas={replicas}");
+    petri.lab.kubectl(&["scale", "deployment/petri-operator", "-n", MANAGEMENT, &replicas]).await?;
+    Ok(())
+}
+
 /// Returns the names of `count` environments.
 fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}{number}")).collect()

@@ -82,7 +82,14 @@ where
             let mut body = Body::new(body);
             let mut refusal = Bytes::new();
             if head.status == StatusCode::FORBIDDEN {
-                refusal = to_bytes(body, REFUSAL_BYTES_MAX).await?;
+                let read = to_bytes(body, REFUSAL_BYTES_MAX).await;
+                refusal = match read {
+                    Ok(read) => read,
+                    Err(error) => {
+                        listener.answered(asked, Some(Heard { head: &head, refusal: &[] }));
+                        return Err(error.into());
+                    }
+                };
                 body = refusal.clone().into();
             }
             listener.answered(asked, Some(Heard { head: &head, refusal: &refusal }));

@@ -41,10 +41,11 @@ impl Listener for CountRequests {
     fn answered(&self, asked: Asked, answer: Option<Heard<'_>>) {
         let Asked { verb, resource, namespace } = asked;
         let code = answer.map_or(0, |answer| answer.head.status.as_u16());
-        // No answer says nothing about rights.
-        if let Some(answer) = answer {
-            let missing = code == 403 && is_missing_right(answer.refusal);
-            self.denials.answered(verb, &resource, namespace.as_deref(), missing);
+        match answer {
+            // Neither says anything about rights: no answer, and a refusal for another reason.
+            None => {}
+            Some(answer) if code == 403 && !is_missing_right(answer.refusal) => {}
+            Some(_) => self.denials.answered(verb, &resource, namespace.as_deref(), code == 403),
         }
         self.metrics.api_requests.get_or_create(&ApiLabels { verb, resource, code }).inc();
     }
@@ -156,7 +157,13 @@ mod tests {
         let right = "jobs is forbidden: User \"x\" cannot create resource \"jobs\" in API group \"batch\"";
         ask(&denials, 403, right).await;
         assert_eq!(denials.text(), "right missing: create jobs in namespace petri-env-1\n");
+        ask(&denials, 403, "not even words of Kubernetes").await;
+        assert_eq!(denials.text(), "right missing: create jobs in namespace petri-env-1\n");
         ask(&denials, 409, "jobs \"x\" already exists").await;
         assert_eq!(denials.text(), "");
+        let binding =
+            "user \"x\" (groups=[\"y\"]) is attempting to grant RBAC permissions not currently held:";
+        ask(&denials, 403, binding).await;
+        assert_eq!(denials.text(), "right missing: create jobs in namespace petri-env-1\n");
     }
 }

@@ -30,11 +30,15 @@ pub(super) fn note(error: &CallError) {
     });
 }
 
+/// Says of a RoleBinding that who makes it may not.
+const ESCALATES: &str = "attempting to grant RBAC permissions not currently held";
+
 /// Tells whether an answer says that a right is missing. A quota, an admission policy and a namespace that goes are 403
 /// as well; the words are RBAC's.
 pub(super) fn lacks_right(status: &Status) -> bool {
     let said = &status.message;
-    status.code == 403 && said.contains(" cannot ") && said.contains(" resource ")
+    let lacks = (said.contains(" cannot ") && said.contains(" resource ")) || said.contains(ESCALATES);
+    status.code == 403 && lacks
 }
 
 #[cfg(test)]

@@ -316,10 +316,10 @@ impl Caches {
             return named(Kind::SharedComponent, &self.shared_components.all()).into();
         }
         let Some(namespace) = self.namespace(namespace) else { return Vec::new().into() };
-        // Who leaves asks no workload whether it is ready.
         let owners = namespace.owner().map(|uid| self.environments.group(&by_uid(uid))).unwrap_or_default();
+        // Who leaves asks no workload whether it is ready.
         let goes = namespace.deleting || owners.iter().any(|owner| owner.deleting);
-        Woken { keys: self.woken_by_owned(&*namespace), after: if goes { LULL } else { Duration::ZERO } }
+        Woken { keys: environments(&owners), after: if goes { LULL } else { Duration::ZERO } }
     }
 
     fn woken_by_uid(&self, environment_uid: &str) -> Vec<Key> {

@@ -1,6 +1,5 @@
-//! What is parsed and what is kept of environments, namespaces, Jobs and their pods: what is read there. The rest is
-//! skipped while parsing. Most of what the controllers and the kubelet write of a Job and its pod on the way is not
-//! kept, and wakes nobody. Live reads of Jobs and pods go the same way.
+//! What is kept of environments, namespaces, Jobs and their pods: what is read there. Most of what the controllers and
+//! the kubelet write of a Job and its pod on the way is not, and wakes nobody. Live reads of Jobs and pods go the same way.
 use super::{
     Guarded,
     cache::{Cached, Place},
@@ -8,7 +7,7 @@ use super::{
 use crate::observe::fold::PodTold;
 use k8s_openapi::{
     api::{batch, core},
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time},
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference, Time},
 };
 use kube::Resource;
 use petri_crds::{
@@ -25,43 +24,10 @@ use petri_machines::{
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
-/// The parts of watched kinds that are parsed.
+/// The parts of namespaces, Jobs and pods that are parsed; all else is skipped. An environment is parsed as a whole: one
+/// that no pass can read must not pass for one that waits.
 pub mod parsed {
-    use super::{Deserialize, EphemeralEnvironment, ObjectMeta, Phase, Resource, batch, core, metadata};
-
-    /// An EphemeralEnvironment: a pass reads the object itself.
-    #[derive(Clone, Debug, Deserialize, Resource)]
-    #[resource(inherit = EphemeralEnvironment)]
-    pub struct Environment {
-        #[serde(deserialize_with = "metadata")]
-        pub(super) metadata: ObjectMeta,
-        pub(super) spec: Spec,
-        pub(super) status: Option<Status>,
-    }
-
-    /// Of its spec.
-    #[derive(Clone, Debug, Deserialize)]
-    pub(super) struct Spec {
-        pub(super) template: String,
-    }
-
-    /// Of its status.
-    #[derive(Clone, Debug, Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    pub(super) struct Status {
-        pub(super) phase: Option<Phase>,
-        pub(super) observed_generation: Option<i64>,
-        pub(super) target_namespace: Option<String>,
-        pub(super) conditions: Vec<Condition>,
-    }
-
-    /// Of a condition.
-    #[derive(Clone, Debug, Deserialize)]
-    pub(super) struct Condition {
-        #[serde(rename = "type")]
-        pub(super) kind: String,
-        pub(super) reason: String,
-    }
+    use super::{Deserialize, ObjectMeta, Resource, batch, core, metadata};
 
     /// A Namespace.
     #[derive(Clone, Debug, Default, Deserialize, Resource)]
@@ -174,10 +140,12 @@ impl<T> Kept<T> {
     }
 }
 
-impl<T: Clone + PartialEq> Kept<T> {
+impl<T: PartialEq> Kept<T> {
     /// Tells whether two versions are the same in all that is kept.
     pub fn is_same(&self, other: &Self) -> bool {
-        *self == Self { version: self.version.clone(), ..other.clone() }
+        let Self { place, version: _, owner, uid, created, deleting, of } = self;
+        (place, owner, uid, created, deleting, of)
+            == (&other.place, &other.owner, &other.uid, &other.created, &other.deleting, &other.of)
     }
 }
 
@@ -198,7 +166,7 @@ pub struct Environment {
     pub generation: Option<i64>,
     /// `spec.template`.
     pub template: Box<str>,
-    /// `status.phase`; `None` as long as there is no status.
+    /// `status.phase`; `None` as long as it says none.
     pub phase: Option<Phase>,
     /// `status.observedGeneration`.
     pub observed: Option<i64>,
@@ -209,18 +177,18 @@ pub struct Environment {
 }
 
 /// One that does not decode is kept all the same.
-impl From<Guarded<parsed::Environment>> for Kept<Option<Environment>> {
-    fn from(read: Guarded<parsed::Environment>) -> Self {
+impl From<Guarded<EphemeralEnvironment>> for Kept<Option<Environment>> {
+    fn from(read: Guarded<EphemeralEnvironment>) -> Self {
         let kept = Self::new(read.meta(), None);
         Self { of: read.0.ok().map(Environment::from), ..kept }
     }
 }
 
-impl From<parsed::Environment> for Environment {
-    fn from(read: parsed::Environment) -> Self {
+impl From<EphemeralEnvironment> for Environment {
+    fn from(read: EphemeralEnvironment) -> Self {
         let status = read.status.unwrap_or_default();
-        let waits = |one: &parsed::Condition| {
-            one.kind == ConditionType::SharedComponentsReady.as_str()
+        let waits = |one: &Condition| {
+            one.type_ == ConditionType::SharedComponentsReady.as_str()
                 && one.reason == Reason::SharedComponentAtCapacity.as_str()
         };
         Self {

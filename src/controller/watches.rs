@@ -96,7 +96,7 @@ impl Watches {
     fn environments(&mut self, namespace: &str) {
         let definition = EphemeralEnvironment::crd_name().to_owned();
         let watched = Watched::new("ephemeralenvironments", Some(definition), self.clock);
-        let api = Api::<Guarded<parsed::Environment>>::namespaced(watched.client(&self.client), namespace);
+        let api = Api::<Guarded<EphemeralEnvironment>>::namespaced(watched.client(&self.client), namespace);
         let keep = |read| Some(Kept::from(read));
         self.spawn(
             watched,

@@ -209,10 +209,8 @@ fn waited_for(stderr: &str) -> Option<String> {
     const DONE: &str = "msg=\"all resources achieved desired status\"";
     let last = stderr.lines().rfind(|line| line.contains(WAITS) || line.contains(DONE))?;
     let (_, told) = last.split_once(WAITS)?;
-    let word = |key: &str| {
-        told.split(' ').find_map(|pair| Some(pair.split_once('=').filter(|(name, _)| *name == key)?.1))
-    };
-    Some(format!("{} {} ({})", word("kind")?, word("name")?, word("actualStatus")?))
+    let word = |key: &str| told.split(' ').find_map(|pair| pair.strip_prefix(key));
+    Some(format!("{} {} ({})", word("kind=")?, word("name=")?, word("actualStatus=")?))
 }
 
 /// Takes the error out of helm's standard error: what follows the last `Error: `, or all that is no debugging.

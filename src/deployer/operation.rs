@@ -14,7 +14,7 @@ use super::cluster::Cluster;
 use super::files::{self, WorkDirectory};
 use super::helm::{Helm, Released, Values};
 use super::inventory::read_manifest;
-use super::limits::Limits;
+use super::limits::{Ended, Limits};
 use super::mask::Masker;
 use super::payload::Payload;
 use super::process::GRACE;
@@ -198,7 +198,7 @@ impl Job<'_> {
                 break;
             };
             if let Some(ended) = self.helm.limits().ended() {
-                let told = failure.reason == FailureReason::JobDeadline;
+                let told = ended == Ended::Deadline && failure.reason == FailureReason::JobDeadline;
                 return Err(if told { failure } else { Failure::ended(ended, "helm uninstall") });
             }
             warn!(message = "uninstall failed", hooks, %failure);

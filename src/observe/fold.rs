@@ -55,7 +55,7 @@ impl From<&PodStatus> for PodTold {
 
 /// Reads which component a Job is for and how far it is; `None` for a Job that does not bear our labels.
 pub(crate) fn view(job: &Kept<Job>, pods: &[Arc<Kept<Pod>>]) -> Option<(ComponentName, JobView)> {
-    let component = ComponentName::new(&*job.of.component.clone()?).ok()?;
+    let component = ComponentName::new(job.of.component.as_deref()?).ok()?;
     let own = pods.iter().filter(|pod| is_controlled_by(pod, &job.uid));
     let view = JobView {
         name: JobName::new(job.name()).ok()?,

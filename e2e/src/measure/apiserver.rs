@@ -10,8 +10,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::figures::{note, say};
-use super::names;
 use super::process::Process;
+use super::{names, scale};
 use crate::gateway::Gateway;
 use crate::issuer::{Issuer, Tls};
 use crate::lab::Progress;
@@ -42,12 +42,6 @@ pub async fn run(petri: &Petri<'_>, clients: usize, secs: u64) -> Result<(), Err
     let all = ["delete", "eenv", "--all", "-n", MANAGEMENT, "--timeout=300s"];
     petri.lab.kubectl(&all).await?;
     done
-}
-
-async fn scale(petri: &Petri<'_>, replicas: u32) -> Result<(), Error> {
-    let replicas = format!("--replicas={replicas}");
-    petri.lab.kubectl(&["scale", "deployment/petri-operator", "-n", MANAGEMENT, &replicas]).await?;
-    Ok(())
 }
 
 async fn measured(petri: &Petri<'_>, clients: usize, secs: u64) -> Result<(), Error> {

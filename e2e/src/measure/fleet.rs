@@ -10,7 +10,7 @@ use super::figures::{note, say, seconds};
 use super::process::Process;
 use super::shape::BARE;
 use super::trail::{Entry, OPERATOR};
-use super::{MANAGEMENT, PATIENCE, counted, create, delete, names, ready, restart, say_counts, trail};
+use super::{MANAGEMENT, PATIENCE, counted, create, delete, names, ready, restart, say_counts, scale, trail};
 use crate::petri::{Error, Petri};
 
 /// After how many more environments the memory is looked at.
@@ -99,12 +99,16 @@ async fn restarted(petri: &Petri<'_>) -> Result<f64, Error> {
     let pods: Api<Pod> = Api::namespaced(petri.lab.client(), MANAGEMENT);
     let own = ListParams::default().labels("app.kubernetes.io/name=petri-operator");
     let started = Instant::now();
-    while !pods.list(&own).await?.items.is_empty() && started.elapsed() < PATIENCE {
+    while !pods.list(&own).await?.items.is_empty() {
+        if started.elapsed() > PATIENCE {
+            return Err(Error::Wrong("the operator does not end".to_owned()));
+        }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let late = [LATE.to_owned()];
-    create(petri, &late, BARE).await?;
+    let made = create(petri, &late, BARE).await;
     scale(petri, 1).await?;
+    made?;
     ready(petri, &late).await?;
     let begun = Process::operator(petri.lab)?.begun()?;
     let entries = trail.entries()?;
@@ -123,12 +127,6 @@ async fn restarted(petri: &Petri<'_>) -> Result<f64, Error> {
     say("fleet_start_to_first_act_on_a_new_environment_s", format!("{took:.2}"));
     note(format!("the environment was there at {}, the process began at {}", clock(made), clock(begun)));
     Ok(took)
-}
-
-async fn scale(petri: &Petri<'_>, replicas: u8) -> Result<(), Error> {
-    let replicas = format!("--replicas={replicas}");
-    petri.lab.kubectl(&["scale", "deployment/petri-operator", "-n", MANAGEMENT, &replicas]).await?;
-    Ok(())
 }
 
 fn clock(at: Timestamp) -> String {

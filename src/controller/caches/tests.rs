@@ -1,7 +1,7 @@
 use super::*;
 use crate::controller::kept::parsed;
 use kube::runtime::watcher::Event::Apply;
-use petri_crds::meta::LABEL_ENVIRONMENT_UID;
+use petri_crds::{EphemeralEnvironment, meta::LABEL_ENVIRONMENT_UID};
 use serde_json::{Value, json};
 
 fn of<T: serde::de::DeserializeOwned>(object: Value) -> T {
@@ -26,7 +26,7 @@ fn environment(name: &str, uid: &str, template: &str) -> Environment {
 }
 
 fn read(object: Value) -> Environment {
-    kept::<Guarded<parsed::Environment>, _>(object)
+    kept::<Guarded<EphemeralEnvironment>, _>(object)
 }
 
 fn owned(namespace: &str, name: &str, uid: &str) -> Value {
@@ -117,7 +117,7 @@ fn what_is_in_a_namespace_that_goes_waits_for_more_news_and_an_undeploy_job_befo
     };
     place(Value::Null);
     assert_eq!(soon(), (true, true));
-    let leaves = json!({"metadata": {"namespace": "petri-system", "name": "c", "uid": "uid-c",
+    let leaves = json!({"apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment", "metadata": {"namespace": "petri-system", "name": "c", "uid": "uid-c",
         "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"template": "big"}});
     caches.environments.apply(Apply(read(leaves)));
     assert_eq!(soon(), (true, false));

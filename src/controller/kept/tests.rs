@@ -89,9 +89,9 @@ fn managed_fields_and_specs_are_not_parsed_and_everything_that_is_read_is() {
 #[test]
 fn an_environment_that_waits_for_a_place_is_known_by_the_reason_of_its_condition() {
     let with = |reason: &str| {
-        let read: Guarded<parsed::Environment> = serde_json::from_value(json!({
-            "metadata": {"name": "e", "uid": "u", "generation": 3},
-            "spec": {"template": "t", "components": {"never": "read"}},
+        let read: Guarded<EphemeralEnvironment> = serde_json::from_value(json!({
+            "apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment", "metadata": {"name": "e", "uid": "u", "generation": 3},
+            "spec": {"template": "t"},
             "status": {"phase": "Pending", "observedGeneration": 2, "targetNamespace": "petri-env-1",
                 "conditions": [{"type": "SharedComponentsReady", "status": "False", "reason": reason,
                     "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},

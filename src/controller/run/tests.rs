@@ -1,9 +1,10 @@
 use super::*;
 use crate::{
     clock::Clock,
-    controller::{Guarded, kept::parsed, queue::queue},
+    controller::{Guarded, queue::queue},
 };
 use kube::runtime::watcher::Event;
+use petri_crds::EphemeralEnvironment;
 use std::sync::{
     Mutex,
     atomic::{AtomicUsize, Ordering},
@@ -75,7 +76,7 @@ fn start(slow: Slow, leadership: Leadership, workers: usize) -> Running {
 /// Ends the first lists; `environments` are in them.
 fn sync(caches: &Caches, environments: &[&str]) {
     for name in environments {
-        let environment: Guarded<parsed::Environment> = serde_json::from_value(serde_json::json!({
+        let environment: Guarded<EphemeralEnvironment> = serde_json::from_value(serde_json::json!({
             "apiVersion": "core.petri.run/v1alpha1", "kind": "EphemeralEnvironment",
             "metadata": {"namespace": "petri-system", "name": name, "uid": name}, "spec": {"template": "t"},
         }))

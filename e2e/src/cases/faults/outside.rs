@@ -24,9 +24,17 @@ use crate::petri::{Error, MANAGEMENT, Petri};
 /// As a kubelet would, but sooner.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Takes the operator's program out of its Pod.
+/// Takes the operator's program out of its Pod, once one leads: an operator outside of the cluster that was ended holds
+/// its Lease for a while.
 pub async fn program(petri: &Petri<'_>) -> Result<PathBuf, Error> {
-    let (_, process) = leader(petri).await?;
+    let started = Instant::now();
+    let process = loop {
+        match leader(petri).await {
+            Ok((_, process)) => break process,
+            Err(error) if started.elapsed() > PATIENCE => return Err(error),
+            Err(_) => tokio::time::sleep(Duration::from_millis(250)).await,
+        }
+    };
     let path = petri.lab.logs().join("petri-operator");
     let from = process.file("/usr/local/bin/petri-operator");
     let copied = tokio::fs::copy(&from, &path).await;

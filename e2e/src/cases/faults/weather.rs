@@ -1,12 +1,12 @@
 //! An operator outside of the cluster, behind a line that delays, cuts, refuses and loses.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::outside::{Outside, kubeconfig, program, scale, token};
-use super::{PATIENCE, create, one_of_each, template};
+use super::{create, one_of_each, template};
 use crate::cases::bad_input::cleaned;
 use crate::cases::invariants::Invariants;
 use crate::petri::{Error, Petri};
@@ -14,6 +14,8 @@ use crate::proxy::{Proxy, Weather};
 
 const SEED: u64 = 20_261_129;
 const LIVES: usize = 10;
+/// A few refused passes in a row are chance, and each doubles the pause, up to a minute.
+const RAIN_MAX: Duration = Duration::from_secs(300);
 
 pub async fn run(petri: &Petri<'_>) -> Result<String, Error> {
     let program = program(petri).await?;
@@ -50,7 +52,7 @@ async fn lives(petri: &Petri<'_>) -> Result<String, Error> {
         create(petri, name, "one").await?;
     }
     for name in &names {
-        let ready = petri.until_ready(name, PATIENCE).await?;
+        let ready = petri.until_ready(name, RAIN_MAX).await?;
         one_of_each(petri, &ready).await?;
     }
     let ready = started.elapsed().as_secs_f64();
@@ -58,7 +60,7 @@ async fn lives(petri: &Petri<'_>) -> Result<String, Error> {
         petri.delete(name).await?;
     }
     for name in &names {
-        petri.until_gone(name, PATIENCE).await?;
+        petri.until_gone(name, RAIN_MAX).await?;
     }
     let gone = started.elapsed().as_secs_f64();
     cleaned(petri).await?;
