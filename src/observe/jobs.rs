@@ -93,7 +93,7 @@ impl Observer {
         let mut all = ByComponent::new();
         for component in names {
             let views = found.remove(&component).unwrap_or_default();
-            let views = match self.confirmed(identity, record, (&component, views), ahead).await {
+            let views = match self.confirmed(identity, record, namespaces, (&component, views), ahead).await {
                 Ok(views) => Seen::Known(views),
                 Err(error) => Seen::Unknown(ignorance(&error)),
             };
@@ -138,6 +138,7 @@ impl Observer {
         &self,
         identity: &Identity,
         record: &Record,
+        namespaces: &Namespaces,
         (component, views): (&ComponentName, Vec<(NamespaceName, JobView)>),
         ahead: &Ahead,
     ) -> Result<Vec<JobView>, CallError> {
@@ -159,9 +160,14 @@ impl Observer {
                     None => self.live(&identity.uid, &namespace, &view.name, &view.uid).await,
                 }
             };
-            // In whatever phase: one step may lead from it to an attempt that replaces this Job.
+            // In whatever phase: one step may lead from it to an attempt that replaces this Job. Where the namespace
+            // goes the Secret goes with it, and so does the right to look at it.
+            let goes = matches!(
+                namespaces.occupancy.get(&namespace),
+                Some(Occupancy::Ours { terminating: true, .. })
+            );
             let payload = async {
-                if ended && !view.deleting {
+                if ended && !view.deleting && !goes {
                     self.payload(&identity.uid, &namespace, &view).await
                 } else {
                     Ok(None)

@@ -32,6 +32,7 @@ struct Server {
     refusals: BTreeMap<&'static str, Option<(u16, &'static str)>>,
     /// A field of the status that the definition does not know.
     drops: Option<&'static str>,
+    reads: Vec<String>,
     writes: Vec<String>,
     bodies: Vec<Value>,
 }
@@ -45,6 +46,7 @@ async fn serve(server: Shared, request: Request<kube::client::Body>) -> Result<R
     let path = head.uri.path().to_owned();
     let mut server = server.lock().unwrap();
     if head.method == "GET" {
+        server.reads.push(path.clone());
         if let Some(Some((code, reason))) = server.refusals.get(format!("GET {path}").as_str()) {
             return Ok(answer(*code, &refusal(*code, reason)));
         }
@@ -372,6 +374,27 @@ async fn pass_over(
         component["deployAttempts"].as_u64().unwrap_or(0)
     );
     (after, writes)
+}
+
+#[tokio::test]
+async fn in_a_namespace_that_goes_the_secret_of_an_ended_job_is_not_looked_for() {
+    let uid = Uid::new("env").unwrap();
+    let namespace = NamespaceName::candidates(&uid)[0].clone();
+    let looks = async |deleted: Value| {
+        let mut own = environment(json!(["petri.run/cleanup"]), deploying(&namespace, "j"));
+        own["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let ended = job("another", "petri-deploy-before", &namespace, complete());
+        let stage = Stage::with_jobs(Some(template()), Some(own), Some(ended));
+        let place = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "uid": "ns",
+            "deletionTimestamp": deleted,
+            "labels": {"petri.run/managed": "true", "petri.run/environment-uid": "env"}}});
+        stage.server.lock().unwrap().objects.insert(format!("/api/v1/namespaces/{namespace}"), place);
+        stage.pass().await;
+        let secret = format!("/api/v1/namespaces/{namespace}/secrets/petri-deploy-before");
+        stage.server.lock().unwrap().reads.contains(&secret)
+    };
+    assert!(looks(Value::Null).await);
+    assert!(!looks(json!("2026-01-01T00:00:00Z")).await);
 }
 
 fn complete() -> Value {
