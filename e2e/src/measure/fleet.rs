@@ -63,8 +63,7 @@ pub async fn run(petri: &Petri<'_>, count: usize) -> Result<(), Error> {
         format!("fleet_{count}_ready_after_restart_rss_anon_kib"),
         Process::operator(petri.lab)?.memory()?.anonymous,
     );
-    delete(petri, &[all, vec![LATE.to_owned()]].concat()).await?;
-    match () {
+    let verdict = match () {
         () if !quiet => {
             Err(Error::Wrong("the operator wrote or listed although nothing happened".to_owned()))
         }
@@ -72,7 +71,11 @@ pub async fn run(petri: &Petri<'_>, count: usize) -> Result<(), Error> {
             Err(Error::Wrong(format!("a fresh operator acted only {first:.1} s after its start")))
         }
         () => Ok(()),
-    }
+    };
+    let held = verdict.as_ref().map_or_else(ToString::to_string, |()| "all that is asked holds".to_owned());
+    note(format!("{held}; taking the environments away takes minutes"));
+    delete(petri, &[all, vec![LATE.to_owned()]].concat()).await?;
+    verdict
 }
 
 async fn idle(petri: &Petri<'_>) -> Result<bool, Error> {

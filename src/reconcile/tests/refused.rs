@@ -23,8 +23,9 @@ async fn a_right_that_is_missing_is_in_the_condition_until_it_is_given() {
         let (first, writes) = stage.pass().await;
         assert_eq!((first.error, writes.last().map(String::as_str)), (Some("rejected"), Some(STATUS)));
         assert_eq!(ready(&stage.last_body()), ("Refused".to_owned(), "refused: Forbidden".to_owned()));
-        let (second, _) = stage.pass().await;
+        let (second, writes) = stage.pass().await;
         assert!(second.after > first.after, "{first:?} {second:?}");
+        assert!(!writes.iter().any(|write| write == STATUS), "what was told stands: {writes:?}");
         assert_eq!(stored(&stage), "Refused", "what is stored meanwhile says it, too");
         stage.server.lock().unwrap().refusals.clear();
         stage.pass().await;

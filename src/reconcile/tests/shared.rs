@@ -203,7 +203,7 @@ async fn a_right_that_is_missing_is_in_the_shared_components_condition_until_it_
     let refused = (json!("Refused"), json!("refused: Forbidden"));
     pass(&held).await;
     assert_eq!(ready(&held), refused);
-    pass(&held).await;
+    assert_eq!(pass(&held).await, [HOLD_PROVIDER], "what was told stands, and is not written again");
     assert_eq!(ready(&held), refused, "what is stored meanwhile says it, too");
     held.server.lock().unwrap().refusals.clear();
     pass(&held).await;
