@@ -309,12 +309,18 @@ impl Observer {
 
     async fn binding(&self, look: &Look<'_>, name: &ComponentName) -> Seen<Option<Uid>> {
         let Binding::Bound { namespace } = &look.record.memory.binding else { return Seen::Known(None) };
+        let leaves = is_deleted(&look.own.metadata);
+        let place = self.caches.namespace(namespace.name.as_str());
+        if leaves && place.is_none_or(|place| place.deleting) {
+            // It goes with the namespace, and so does the right to look at it.
+            return Seen::Known(None);
+        }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace.name.as_str());
         let binding = sharing::binding_name(&look.identity.name, name);
         match timed(CALL_MAX, api.get_metadata_opt(&binding)).await {
             Ok(found) => Seen::Known(found.map(|found| uid(&found.metadata))),
             // Without the namespace there are no rights in it.
-            Err(_) if is_deleted(&look.own.metadata) => Seen::Known(None),
+            Err(_) if leaves => Seen::Known(None),
             Err(error) => Seen::Unknown(ignorance(&error)),
         }
     }
