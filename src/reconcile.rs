@@ -9,6 +9,7 @@ mod notices;
 mod pace;
 mod refusals;
 mod shared;
+mod sweep;
 mod trail;
 
 use crate::{
@@ -29,6 +30,7 @@ use petri_crds::{EnvironmentTemplate, SharedComponentProvider};
 use petri_machines::names::NamespaceName;
 use refusals::Refusals;
 use std::{sync::Arc, time::Duration};
+use sweep::Living;
 use tracing::{Instrument as _, error_span, field::Empty};
 use trail::Trails;
 
@@ -47,6 +49,7 @@ pub struct Operator {
     refusals: Refusals,
     pace: Pace,
     durations: Durations,
+    living: Living,
     trails: Trails,
     metrics: Metrics,
     clock: ServerClock,
@@ -80,6 +83,7 @@ impl Operator {
             refusals: Refusals::default(),
             pace: Pace::default(),
             durations: Durations::default(),
+            living: Living::default(),
             trails: Trails::new(parts.tracer.clone()),
             metrics: parts.metrics.clone(),
             clock: parts.clock.clone(),

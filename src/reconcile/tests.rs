@@ -224,6 +224,36 @@ async fn an_object_that_is_gone_ends_its_key() {
 }
 
 #[tokio::test]
+async fn an_environment_that_went_before_its_finalizer_counted_leaves_no_namespace_behind() {
+    const LIST: &str = "/api/v1/namespaces";
+    let left = |uid: &str, deleted: Value| json!({"metadata": {"name": format!("petri-env-{uid}"), "uid": uid, "deletionTimestamp": deleted}});
+    let list =
+        |items: Value| json!({"apiVersion": "v1", "kind": "NamespaceList", "metadata": {}, "items": items});
+    let stage = new_environment();
+    assert_eq!(stage.pass().await.1.last().unwrap(), "POST /api/v1/namespaces");
+    {
+        let mut server = stage.server.lock().unwrap();
+        server.objects.remove(ENVIRONMENT);
+        let goes = left("b", json!("2026-01-01T00:00:00Z"));
+        server.objects.insert(LIST.to_owned(), list(json!([left("a", Value::Null), goes])));
+    }
+    let stage = stage.refuses("DELETE /api/v1/namespaces/petri-env-a", Some((503, "ServiceUnavailable")));
+    let (requeue, writes) = stage.pass().await;
+    assert_eq!(
+        (requeue.error, writes.as_slice()),
+        (Some("backoff"), &["DELETE /api/v1/namespaces/petri-env-a".to_owned()][..])
+    );
+    stage.server.lock().unwrap().refusals.clear();
+    let (requeue, writes) = stage.pass().await;
+    assert_eq!(
+        (requeue, writes.as_slice()),
+        (Requeue::gone(), &["DELETE /api/v1/namespaces/petri-env-a".to_owned()][..])
+    );
+    assert_eq!(stage.last_body()["preconditions"]["uid"], "a");
+    assert_eq!(stage.pass().await, (Requeue::gone(), Vec::new()), "it is looked for once");
+}
+
+#[tokio::test]
 async fn a_record_of_a_newer_release_is_left_alone() {
     let status = json!({"controllerStateVersion": 99, "machine": {"phase": "unheard of"}, "novel": 1});
     let stage = Stage::new(Some(template()), Some(environment(json!([]), status)));

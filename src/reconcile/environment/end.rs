@@ -32,6 +32,10 @@ impl Pass<'_> {
         let pace = &operator.pace;
         match done {
             Done::Gone => {
+                if let Err(error) = operator.sweep(self.key, None).await {
+                    warn!(key = %self.key, %error, "whether a namespace was left behind is not known");
+                    return Requeue::failed(class::name(call_class(&error)), pace.backoff(self.key));
+                }
                 pace.reset(self.key);
                 self.operator.refusals.forget(self.key);
                 self.operator.observer.forget(self.key);

@@ -46,6 +46,11 @@ impl Pass<'_> {
             }
         };
         let identity = identity(&object).map_err(|error| self.fault(&error.to_string()))?;
+        if self.operator.living.seen(self.key, &identity.uid)
+            && let Err(error) = self.operator.sweep(self.key, Some(&identity.uid)).await
+        {
+            warn!(key = %self.key, %error, "what an earlier environment of the name left is looked for again");
+        }
         let stored = adapter::record::stored(&object);
         let leaving = object.metadata.deletion_timestamp.is_some();
         let record = stored.as_ref().map(|stored| stored.phase.clone()).unwrap_or_default();
