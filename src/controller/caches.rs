@@ -231,6 +231,13 @@ pub(crate) struct Woken {
     pub(crate) after: Duration,
 }
 
+impl Woken {
+    /// Lets the news wait if what it is of goes.
+    fn unless_it_goes(keys: Vec<Key>, goes: bool) -> Self {
+        Self { keys, after: if goes { LULL } else { Duration::ZERO } }
+    }
+}
+
 impl From<Vec<Key>> for Woken {
     fn from(keys: Vec<Key>) -> Self {
         Self { keys, after: Duration::ZERO }
@@ -298,7 +305,7 @@ impl Caches {
     /// A Job and its pod wake whom they work for; the namespace's own end is what matters where that has begun.
     pub(crate) fn woken_by_job<T>(&self, object: &Kept<T>) -> Woken {
         let goes = self.namespace(object.namespace()).is_some_and(|namespace| namespace.deleting);
-        Woken { keys: self.woken_by_owned(object), after: if goes { LULL } else { Duration::ZERO } }
+        Woken::unless_it_goes(self.woken_by_owned(object), goes)
     }
 
     pub(crate) fn woken_by_workload(&self, workload: &Workload) -> Woken {
@@ -319,7 +326,7 @@ impl Caches {
         let owners = namespace.owner().map(|uid| self.environments.group(&by_uid(uid))).unwrap_or_default();
         // Who leaves asks no workload whether it is ready.
         let goes = namespace.deleting || owners.iter().any(|owner| owner.deleting);
-        Woken { keys: environments(&owners), after: if goes { LULL } else { Duration::ZERO } }
+        Woken::unless_it_goes(environments(&owners), goes)
     }
 
     fn woken_by_uid(&self, environment_uid: &str) -> Vec<Key> {

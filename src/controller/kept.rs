@@ -30,7 +30,7 @@ pub mod parsed {
     use super::{Deserialize, ObjectMeta, Resource, batch, core, metadata};
 
     /// A Namespace.
-    #[derive(Clone, Debug, Default, Deserialize, Resource)]
+    #[derive(Clone, Debug, Deserialize, Resource)]
     #[resource(inherit = core::v1::Namespace)]
     pub struct Namespace {
         #[serde(deserialize_with = "metadata")]
@@ -38,7 +38,7 @@ pub mod parsed {
     }
 
     /// A Job.
-    #[derive(Clone, Debug, Default, Deserialize, Resource)]
+    #[derive(Clone, Debug, Deserialize, Resource)]
     #[resource(inherit = batch::v1::Job)]
     pub struct Job {
         #[serde(deserialize_with = "metadata")]
@@ -54,7 +54,7 @@ pub mod parsed {
     }
 
     /// A Pod of a Job.
-    #[derive(Clone, Debug, Default, Deserialize, Resource)]
+    #[derive(Clone, Debug, Deserialize, Resource)]
     #[resource(inherit = core::v1::Pod)]
     pub struct Pod {
         #[serde(deserialize_with = "metadata")]
@@ -72,7 +72,6 @@ fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> 
         namespace: Option<String>,
         uid: Option<String>,
         resource_version: Option<String>,
-        generation: Option<i64>,
         creation_timestamp: Option<Time>,
         deletion_timestamp: Option<Time>,
         labels: Option<BTreeMap<String, String>>,
@@ -85,7 +84,6 @@ fn metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> 
         namespace: read.namespace,
         uid: read.uid,
         resource_version: read.resource_version,
-        generation: read.generation,
         creation_timestamp: read.creation_timestamp,
         deletion_timestamp: read.deletion_timestamp,
         labels: read.labels,
